@@ -106,17 +106,16 @@ impl Run<'_> {
                     Function::Exp => x.exp(),
                     Function::Log => x.ln(),
                     Function::Abs => x.abs(),
-                    Function::Sigmoid => Wide::from(1.0).add(x.neg().exp()).recip(),
+                    Function::Sigmoid => (Wide::from(1.0) + (-x).exp()).recip(),
                     Function::Tanh => Wide::from(x.to_f64().tanh()),
                 }
             }
             Op::Product(exponents) => self.product(operands, exponents, index),
-            Op::Linear(coefficients, constant) => operands
-                .iter()
-                .zip(coefficients)
-                .fold(Wide::from_rational(*constant), |sum, (o, k)| sum.add(self.value(*o, index).mul(Wide::from_rational(*k)))),
+            Op::Linear(coefficients, constant) => {
+                operands.iter().zip(coefficients).fold(Wide::from_rational(*constant), |sum, (o, k)| sum + self.value(*o, index) * Wide::from_rational(*k))
+            }
             Op::Greatest => operands.iter().map(|o| self.value(*o, index)).reduce(Wide::max).unwrap_or(Wide::NEGATIVE_INFINITY),
-            Op::Sum(axes) => self.reduce(*axes, index, Wide::ZERO, |sum, at| sum.add(self.value(operands[0], at))),
+            Op::Sum(axes) => self.reduce(*axes, index, Wide::ZERO, |sum, at| sum + self.value(operands[0], at)),
             // any value of a frame gives the same result: the oracle takes 0
             Op::Frame(..) => Wide::ZERO,
             Op::Maximum(axes) => self.reduce(*axes, index, Wide::NEGATIVE_INFINITY, |greatest, at| {
@@ -131,13 +130,13 @@ impl Run<'_> {
         }
         let part = |wanted: fn(i8) -> bool| {
             let factors = operands.iter().zip(exponents).filter(|f| wanted(*f.1));
-            factors.fold(Wide::from(1.0), |p, (o, e)| p.mul(self.value(*o, index).power(e.abs())))
+            factors.fold(Wide::from(1.0), |p, (o, e)| p * self.value(*o, index).power(e.abs()))
         };
         let numerator = part(|e| e > 0);
         if exponents.iter().all(|e| *e > 0) {
             return numerator;
         }
-        if numerator.is_zero() { Wide::ZERO } else { numerator.mul(part(|e| e < 0).recip()) }
+        if numerator.is_zero() { Wide::ZERO } else { numerator * part(|e| e < 0).recip() }
     }
     fn reduce(&self, axes: AxisSet, index: &[i64], start: Wide, mut step: impl FnMut(Wide, &[i64]) -> Wide) -> Wide {
         let mut result = start;
@@ -159,7 +158,7 @@ fn strides(axes: AxisSet, extents: &[i64]) -> Vec<i64> {
 }
 
 /// Calls `visit` at every position over `axes` (ascending, the last fastest); the other indices stay as they are in `index`.
-fn each(axes: AxisSet, extents: &[i64], index: &mut Vec<i64>, visit: &mut impl FnMut(&[i64])) {
+fn each(axes: AxisSet, extents: &[i64], index: &mut [i64], visit: &mut impl FnMut(&[i64])) {
     let axes: Vec<usize> = axes.iter().map(|a| a.0 as usize).collect();
     if axes.iter().any(|&a| extents[a] <= 0) {
         return;

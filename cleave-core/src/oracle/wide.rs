@@ -1,6 +1,7 @@
 //! f64 with a wide exponent: exp(1e4) is finite, so that formulas without a maximum can be judged at any amplitude.
 use crate::rational::Rational;
 use std::cmp::Ordering;
+use std::ops::{Add, Mul, Neg};
 
 /// `mantissa * 2^exponent`. The mantissa is 0, not finite, or between 2^-512 and 2^512 in magnitude; so most values have
 /// exponent 0 and cost what an f64 costs.
@@ -11,7 +12,7 @@ pub struct Wide {
 }
 
 const LIMIT: i64 = 512;
-const LN2_HIGH: f64 = 6.931_471_803_691_238_16e-1; // 32 bits, so that its product with an integer below 2^20 is exact
+const LN2_HIGH: f64 = 6.931_471_803_691_238e-1; // 32 bits, so that its product with an integer below 2^20 is exact
 const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 
 impl Wide {
@@ -45,26 +46,6 @@ impl Wide {
     pub fn is_nan(self) -> bool {
         self.mantissa.is_nan()
     }
-    pub fn neg(self) -> Self {
-        Wide { mantissa: -self.mantissa, ..self }
-    }
-    pub fn add(self, other: Self) -> Self {
-        if self.exponent == other.exponent {
-            return Self::new(self.mantissa + other.mantissa, self.exponent);
-        }
-        if self.mantissa == 0.0 || !other.mantissa.is_finite() {
-            return other;
-        }
-        if other.mantissa == 0.0 || !self.mantissa.is_finite() {
-            return self;
-        }
-        let (large, small) = if self.exponent > other.exponent { (self, other) } else { (other, self) };
-        let gap = small.exponent - large.exponent;
-        Self::new(large.mantissa + scale(small.mantissa, gap.max(-3000)), large.exponent)
-    }
-    pub fn mul(self, other: Self) -> Self {
-        Self::new(self.mantissa * other.mantissa, self.exponent + other.exponent)
-    }
     pub fn recip(self) -> Self {
         Self::new(1.0 / self.mantissa, -self.exponent)
     }
@@ -78,7 +59,7 @@ impl Wide {
     /// x to the power `halves / 2`.
     pub fn power(self, halves: i8) -> Self {
         let (base, n) = if halves % 2 == 0 { (self, halves / 2) } else { (self.sqrt(), halves) };
-        let p = (0..n.unsigned_abs()).fold(Self::from(1.0), |p, _| p.mul(base));
+        let p = (0..n.unsigned_abs()).fold(Self::from(1.0), |p, _| p * base);
         if n < 0 { p.recip() } else { p }
     }
     pub fn exp(self) -> Self {
@@ -103,7 +84,39 @@ impl Wide {
         if self.compare(other) == Ordering::Less { other } else { self }
     }
     fn compare(self, other: Self) -> Ordering {
-        self.add(other.neg()).mantissa.partial_cmp(&0.0).unwrap_or_else(|| self.mantissa.total_cmp(&other.mantissa))
+        (self + -other).mantissa.partial_cmp(&0.0).unwrap_or_else(|| self.mantissa.total_cmp(&other.mantissa))
+    }
+}
+
+impl Neg for Wide {
+    type Output = Wide;
+    fn neg(self) -> Self {
+        Wide { mantissa: -self.mantissa, ..self }
+    }
+}
+
+impl Add for Wide {
+    type Output = Wide;
+    fn add(self, other: Self) -> Self {
+        if self.exponent == other.exponent {
+            return Self::new(self.mantissa + other.mantissa, self.exponent);
+        }
+        if self.mantissa == 0.0 || !other.mantissa.is_finite() {
+            return other;
+        }
+        if other.mantissa == 0.0 || !self.mantissa.is_finite() {
+            return self;
+        }
+        let (large, small) = if self.exponent > other.exponent { (self, other) } else { (other, self) };
+        let gap = small.exponent - large.exponent;
+        Self::new(large.mantissa + scale(small.mantissa, gap.max(-3000)), large.exponent)
+    }
+}
+
+impl Mul for Wide {
+    type Output = Wide;
+    fn mul(self, other: Self) -> Self {
+        Self::new(self.mantissa * other.mantissa, self.exponent + other.exponent)
     }
 }
 
@@ -138,17 +151,17 @@ mod tests {
     fn exponentials_of_large_arguments_cancel() {
         for x in [1e4, -1e4, 700.0, 0.25, -3e5] {
             near(Wide::from(x).exp().ln().to_f64(), x);
-            near(Wide::from(x + 1.5).exp().mul(Wide::from(x).exp().recip()).to_f64(), 1.5f64.exp())
+            near((Wide::from(x + 1.5).exp() * Wide::from(x).exp().recip()).to_f64(), 1.5f64.exp())
         }
     }
 
     #[test]
     fn sums_of_unlike_magnitudes_keep_the_larger() {
         let big = Wide::from(1e4).exp();
-        near(big.add(Wide::from(1.0)).ln().to_f64(), 1e4);
-        near(big.add(big).ln().to_f64(), 1e4 + std::f64::consts::LN_2);
-        assert_eq!(big.add(big.neg()).to_f64(), 0.0);
-        assert_eq!(Wide::from(-1.0).max(big.neg()).to_f64(), -1.0)
+        near((big + Wide::from(1.0)).ln().to_f64(), 1e4);
+        near((big + big).ln().to_f64(), 1e4 + std::f64::consts::LN_2);
+        assert_eq!((big + -big).to_f64(), 0.0);
+        assert_eq!(Wide::from(-1.0).max(-big).to_f64(), -1.0)
     }
 
     #[test]
@@ -163,7 +176,7 @@ mod tests {
         assert_eq!(Wide::ZERO.ln().to_f64(), f64::NEG_INFINITY);
         assert_eq!(Wide::NEGATIVE_INFINITY.exp().to_f64(), 0.0);
         assert!(Wide::from(f64::NAN).max(Wide::ZERO).is_nan());
-        assert!(Wide::NEGATIVE_INFINITY.add(Wide::NEGATIVE_INFINITY.neg()).is_nan());
-        assert_eq!(Wide::NEGATIVE_INFINITY.max(Wide::from(1e4).exp().neg()).ln().to_f64().is_nan(), true)
+        assert!((Wide::NEGATIVE_INFINITY + -Wide::NEGATIVE_INFINITY).is_nan());
+        assert!(Wide::NEGATIVE_INFINITY.max(-Wide::from(1e4).exp()).ln().is_nan())
     }
 }
