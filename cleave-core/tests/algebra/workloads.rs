@@ -317,3 +317,138 @@ pub fn all() -> Vec<(&'static str, Kernel)> {
         ("interpolated norm step", interpolated_norm_step()),
     ]
 }
+
+/// sum_N (a b_n c_n) where c is a sum over N itself: the inner N must not be captured.
+pub fn captured() -> Kernel {
+    let mut f = Formula::default();
+    let (a, b) = (f.read("a", "M N"), f.read("b", "N K"));
+    let inner = f.dot("N", &[a]);
+    let inner = f.mul(&[inner, b]);
+    let y = f.sum("N K", inner);
+    let z = f.mul(&[y, y]);
+    f.store("y", "M", z);
+    f.kernel("captured")
+}
+
+/// Small kernels, one for each idea that none of the large ones shows alone.
+pub fn for_rows() -> Vec<(&'static str, Kernel)> {
+    vec![
+        ("attention", attention(true, true)),
+        ("matmul + matmul", matmul_matmul()),
+        ("matmul + rowsum", matmul_rowsum()),
+        ("rms_norm + 3 projections", rms_norm_projections()),
+        ("mla", mla()),
+        ("lora", lora()),
+        ("layer_norm + matmul", layer_norm_matmul()),
+        ("cross entropy", cross_entropy()),
+        ("alibi attention", alibi_attention()),
+        ("entropy", entropy()),
+        ("block-scaled matmul", block_scaled_matmul()),
+        ("differential attention", differential_attention()),
+        ("sigmoid of a logarithm", sigmoid_of_a_logarithm()),
+        ("broadcast sum", broadcast_sum()),
+        ("broadcast maximum", broadcast_maximum()),
+        ("shifted maximum", shifted_maximum()),
+        ("scaled maximum", scaled_maximum()),
+        ("maximum of exponentials", maximum_of_exponentials()),
+        ("masked twice", masked_twice()),
+        ("exponential of a logarithm", exponential_of_a_logarithm()),
+        ("common weights", common_weights()),
+    ]
+}
+
+/// sigmoid(log x) = x / (1 + x).
+pub fn sigmoid_of_a_logarithm() -> Kernel {
+    let mut f = Formula::default();
+    let x = f.positive("x", "M");
+    let log = f.log(x);
+    let y = f.sigmoid(log);
+    f.store("y", "M", y);
+    f.kernel("sigmoid_of_a_logarithm")
+}
+
+pub fn broadcast_sum() -> Kernel {
+    let mut f = Formula::default();
+    let (x, w) = (f.read("x", "M"), f.read("w", "K"));
+    let p = f.mul(&[x, w]);
+    let y = f.sum("N K", p);
+    f.store("y", "M", y);
+    f.kernel("broadcast_sum")
+}
+
+pub fn broadcast_maximum() -> Kernel {
+    let mut f = Formula::default();
+    let x = f.read("x", "M K");
+    let y = f.maximum("N K", x, &[]);
+    f.store("y", "M", y);
+    f.kernel("broadcast_maximum")
+}
+
+/// max_N (a_n + b) - b under a mask.
+pub fn shifted_maximum() -> Kernel {
+    let mut f = Formula::default();
+    let (a, b) = (f.read("a", "M N"), f.read("b", "M"));
+    let mask = f.at_least_zero(&[("N", -1)], &[("len", "M", 1)], &[], 0);
+    let s = f.add(a, b);
+    let m = f.maximum("N", s, &[mask]);
+    let y = f.sub(m, b);
+    f.store("y", "M", y);
+    f.kernel("shifted_maximum")
+}
+
+/// max_N (2 c a_n) / c for a positive c.
+pub fn scaled_maximum() -> Kernel {
+    let mut f = Formula::default();
+    let (a, c) = (f.read("a", "M N"), f.positive("c", "M"));
+    let s = f.mul(&[a, c]);
+    let s = f.add(s, s);
+    let m = f.maximum("N", s, &[]);
+    let y = f.div(m, c);
+    f.store("y", "M", y);
+    f.kernel("scaled_maximum")
+}
+
+/// log max_N exp a_n.
+pub fn maximum_of_exponentials() -> Kernel {
+    let mut f = Formula::default();
+    let a = f.read("a", "M N");
+    let e = f.exp(a);
+    let m = f.maximum("N", e, &[]);
+    let y = f.log(m);
+    f.store("y", "M", y);
+    f.kernel("maximum_of_exponentials")
+}
+
+/// A masked value masked by the same predicate once more.
+pub fn masked_twice() -> Kernel {
+    let mut f = Formula::default();
+    let (a, b) = (f.read("a", "M N"), f.read("b", "M"));
+    let mask = f.at_least_zero(&[("M", 1)], &[("len", "", -1)], &[], 0);
+    let s = f.mul(&[mask, a]);
+    let s = f.sum("N", s);
+    let y = f.mul(&[mask, s, b]);
+    f.store("y", "M", y);
+    f.kernel("masked_twice")
+}
+
+/// exp(log x + y) for a positive x.
+pub fn exponential_of_a_logarithm() -> Kernel {
+    let mut f = Formula::default();
+    let (x, y) = (f.positive("x", "M N"), f.read("y", "M"));
+    let log = f.log(x);
+    let s = f.add(log, y);
+    let e = f.exp(s);
+    let z = f.sum("N", e);
+    f.store("z", "M", z);
+    f.kernel("exponential_of_a_logarithm")
+}
+
+/// sum_K x w + sum_K y w = sum_K (x + y) w.
+pub fn common_weights() -> Kernel {
+    let mut f = Formula::default();
+    let (x, y, w) = (f.read("x", "M K"), f.read("y", "M K"), f.read("w", "K N"));
+    let (a, b) = (f.dot("K", &[x, w]), f.dot("K", &[y, w]));
+    let s = f.add(a, b);
+    f.store("out", "M N", s);
+    f.kernel("common_weights")
+}
