@@ -124,8 +124,12 @@ impl<'a> Snapshot<'a> {
         kind_of(node) & kinds(term) != 0
             && match term {
                 Term::Sum(_, x) | Term::Maximum(_, x, _) | Term::Apply(_, x) => self.may_be(x, node.children[0]),
-                Term::Product(factors) => factors.iter().all(|f| if let Factor::One(t, _) = f { node.children.iter().any(|c| self.may_be(t, *c)) } else { true }),
-                Term::Linear(addends) => addends.iter().all(|a| if let Addend::One(_, t) = a { node.children.iter().any(|c| self.may_be(t, *c)) } else { true }),
+                Term::Product(factors) => {
+                    factors.iter().all(|f| if let Factor::One(t, _) = f { node.children.iter().any(|c| self.may_be(t, *c)) } else { true })
+                }
+                Term::Linear(addends) => {
+                    addends.iter().all(|a| if let Addend::One(_, t) = a { node.children.iter().any(|c| self.may_be(t, *c)) } else { true })
+                }
                 _ => true,
             }
     }
@@ -248,7 +252,11 @@ impl Form<'_> {
             Factor::Every(family, term, power) => {
                 let mut members = vec![];
                 rest.retain(|(x, e)| {
-                    let found = if power_fits(power, *e) && self.snapshot.may_be(term, *x) { self.member(term, *x, |env| bind_power(env, power, *e), &m.env) } else { vec![] };
+                    let found = if power_fits(power, *e) && self.snapshot.may_be(term, *x) {
+                        self.member(term, *x, |env| bind_power(env, power, *e), &m.env)
+                    } else {
+                        vec![]
+                    };
                     let keep = found.is_empty();
                     if !keep {
                         members.push(found)

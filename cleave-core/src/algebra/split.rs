@@ -5,7 +5,7 @@ use super::term::{Data, directed};
 use crate::axis::{AxisId, AxisSet};
 use crate::rational::Rational;
 use egg::Id;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The axes at which a value varies.
 pub fn free(snapshot: &Snapshot, value: &Value) -> AxisSet {
@@ -135,21 +135,6 @@ pub fn resolve(snapshot: &Snapshot, row: &Row, mut m: Match) -> Vec<Env> {
         Split::Maximal(v) => {
             let Some(open) = m.open.pop() else { return vec![] };
             maximal(snapshot, row, &m.env, v, &open).map(|shares| with(&m.env, shares)).into_iter().collect()
-        }
-        Split::OneGroup(v) => {
-            let Some(Open::Factors(a, b, pool)) = m.open.pop() else { return vec![] };
-            let movable = |f: &(Id, i8)| allowed(snapshot, row, &m.env, v, Value::Factors(vec![*f]));
-            let free = |f: &(Id, i8)| snapshot.free(f.0);
-            let keys: BTreeSet<AxisSet> = pool.iter().filter(|f| movable(f)).map(free).collect();
-            if !(2..4).contains(&keys.len()) || keys.contains(&AxisSet::EMPTY) {
-                return vec![];
-            }
-            let other = if v == a { b } else { a };
-            let share = |key: AxisSet| {
-                let (taken, rest) = pool.iter().partition(|f| free(f) == key && movable(f));
-                with(&m.env, [(v, Value::Factors(taken)), (other, Value::Factors(rest))])
-            };
-            keys.into_iter().map(share).collect()
         }
         Split::Incidence { axes, touched } => incidence(snapshot, &m, axes, touched),
         Split::Groups(key) => {

@@ -318,33 +318,14 @@ pub fn all() -> Vec<(&'static str, Kernel)> {
     ]
 }
 
-/// sum_N (a b_n c_n) where c is a sum over N itself: the inner N must not be captured.
-pub fn captured() -> Kernel {
-    let mut f = Formula::default();
-    let (a, b) = (f.read("a", "M N"), f.read("b", "N K"));
-    let inner = f.dot("N", &[a]);
-    let inner = f.mul(&[inner, b]);
-    let y = f.sum("N K", inner);
-    let z = f.mul(&[y, y]);
-    f.store("y", "M", z);
-    f.kernel("captured")
-}
-
-/// Small kernels, one for each idea that none of the large ones shows alone.
+/// Small kernels that show every row of the table between them.
 pub fn for_rows() -> Vec<(&'static str, Kernel)> {
     vec![
-        ("attention", attention(true, true)),
         ("matmul + matmul", matmul_matmul()),
         ("matmul + rowsum", matmul_rowsum()),
-        ("rms_norm + 3 projections", rms_norm_projections()),
-        ("mla", mla()),
+        ("logsumexp", logsumexp()),
         ("lora", lora()),
         ("layer_norm + matmul", layer_norm_matmul()),
-        ("cross entropy", cross_entropy()),
-        ("alibi attention", alibi_attention()),
-        ("entropy", entropy()),
-        ("block-scaled matmul", block_scaled_matmul()),
-        ("differential attention", differential_attention()),
         ("sigmoid of a logarithm", sigmoid_of_a_logarithm()),
         ("broadcast sum", broadcast_sum()),
         ("broadcast maximum", broadcast_maximum()),
@@ -354,6 +335,12 @@ pub fn for_rows() -> Vec<(&'static str, Kernel)> {
         ("masked twice", masked_twice()),
         ("exponential of a logarithm", exponential_of_a_logarithm()),
         ("common weights", common_weights()),
+        ("logarithm within a difference", logarithm_within_a_difference()),
+        ("biased sum", biased_sum()),
+        ("centred sum", centred(false)),
+        ("centred projection", centred(true)),
+        ("tempered softmax", tempered_softmax()),
+        ("linear bias", linear_bias()),
     ]
 }
 
@@ -451,4 +438,103 @@ pub fn common_weights() -> Kernel {
     let s = f.add(a, b);
     f.store("out", "M N", s);
     f.kernel("common_weights")
+}
+
+/// sum_N exp(a - log exp(a + b_m)).
+pub fn logarithm_within_a_difference() -> Kernel {
+    let mut f = Formula::default();
+    let (a, b) = (f.read("a", "M N"), f.read("b", "M"));
+    let s = f.add(a, b);
+    let e = f.exp(s);
+    let log = f.log(e);
+    let d = f.sub(a, log);
+    let e = f.exp(d);
+    let y = f.sum("N", e);
+    f.store("y", "M", y);
+    f.kernel("logarithm_within_a_difference")
+}
+
+/// sum_K (x w + b_m).
+pub fn biased_sum() -> Kernel {
+    let mut f = Formula::default();
+    let (x, w, b) = (f.read("x", "M K"), f.read("w", "K"), f.read("b", "M"));
+    let p = f.mul(&[x, w]);
+    let s = f.add(p, b);
+    let y = f.sum("K", s);
+    f.store("y", "M", y);
+    f.kernel("biased_sum")
+}
+
+/// sum_K (g (x - mean x) + b), or a projection of it.
+pub fn centred(projected: bool) -> Kernel {
+    let mut f = Formula::default();
+    let (x, g, b) = (f.read("x", "M K"), f.read("g", "K"), f.read("b", "K"));
+    let mean = f.mean("K", x);
+    let c = f.sub(x, mean);
+    let c = f.mul(&[g, c]);
+    let c = f.add(c, b);
+    if projected {
+        let w = f.read("w", "K J");
+        let y = f.dot("K", &[w, c]);
+        f.store("y", "M J", y);
+    } else {
+        let y = f.sum("K", c);
+        f.store("y", "M", y);
+    }
+    f.kernel("centred")
+}
+
+/// A softmax whose temperature comes after the shift.
+pub fn tempered_softmax() -> Kernel {
+    let mut f = Formula::default();
+    let (x, t) = (f.read("x", "M N"), f.read("t", ""));
+    let m = f.maximum("N", x, &[]);
+    let shifted = f.sub(x, m);
+    let scaled = f.mul(&[t, shifted]);
+    let e = f.exp(scaled);
+    let z = f.sum("N", e);
+    let y = f.div(e, z);
+    f.store("y", "M N", y);
+    f.kernel("tempered_softmax")
+}
+
+/// softmax (s + slope (n - m)).
+pub fn linear_bias() -> Kernel {
+    let mut f = Formula::default();
+    let (s, slope) = (f.read("s", "M N"), f.read("slope", ""));
+    let (m, n) = (f.axis("M"), f.axis("N"));
+    let (i, j) = (f.graph.index(m), f.graph.index(n));
+    let distance = f.sub(j, i);
+    let bias = f.mul(&[slope, distance]);
+    let s = f.add(s, bias);
+    let v = f.read("v", "N E");
+    let p = f.softmax("N", s, &[]);
+    let o = f.dot("N", &[p, v]);
+    f.store("o", "M E", o);
+    f.kernel("linear_bias")
+}
+
+/// sum_N softmax_N x under a mask: 1, or 0 where the domain is empty.
+pub fn masked_total() -> Kernel {
+    let mut f = Formula::default();
+    let x = f.read("x", "M N");
+    let mask = f.at_least_zero(&[("N", -1)], &[("len", "M", 1)], &[], -1);
+    let e = f.exp(x);
+    let e = f.mul(&[mask, e]);
+    let z = f.sum("N", e);
+    let p = f.div(e, z);
+    let y = f.sum("N", p);
+    f.store("y", "M", y);
+    f.kernel("masked_total")
+}
+
+/// max_N exp x under a mask: -inf where the domain is empty.
+pub fn masked_maximum_of_exponentials() -> Kernel {
+    let mut f = Formula::default();
+    let x = f.read("x", "M N");
+    let mask = f.at_least_zero(&[("N", -1)], &[("len", "M", 1)], &[], -1);
+    let e = f.exp(x);
+    let y = f.maximum("N", e, &[mask]);
+    f.store("y", "M", y);
+    f.kernel("masked_maximum_of_exponentials")
 }
