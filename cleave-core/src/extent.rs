@@ -1,6 +1,6 @@
 //! Extents of axes from the shapes of arguments.
 use crate::axis::AxisId;
-use crate::graph::{Access, Factor, Graph, InputId};
+use crate::graph::{Access, Factor, Graph};
 
 /// Why the shapes of a call do not fit its kernel.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
@@ -35,74 +35,78 @@ pub fn solvable(graph: &Graph) -> Vec<AxisId> {
 
 /// The extent of every axis, given the shape of every tensor input (`None` for scalars and workspaces).
 pub fn solve(graph: &Graph, shapes: &[Option<Vec<i64>>]) -> Result<Vec<i64>, ExtentError> {
-    let mut known: Vec<Option<(i64, InputId)>> = vec![None; graph.axes.len()];
-    let tensors: Vec<(InputId, &Access, &Vec<i64>)> =
-        shapes.iter().enumerate().filter_map(|(i, s)| Some((InputId(i as u32), &graph.inputs[i].storage, s.as_ref()?))).collect();
-    for (i, storage, shape) in &tensors {
-        if storage.dims.len() != shape.len() {
-            return Err(ExtentError::Rank { tensor: graph.input(*i).name.clone(), declared: storage.dims.len(), found: shape.len() });
+    let mut dims: Vec<Dimension> = vec![];
+    for (i, shape) in shapes.iter().enumerate() {
+        let (input, Some(shape)) = (&graph.inputs[i], shape) else { continue };
+        if input.storage.dims.len() != shape.len() {
+            return Err(ExtentError::Rank { tensor: input.name.clone(), declared: input.storage.dims.len(), found: shape.len() });
         }
+        dims.extend(input.storage.dims.iter().zip(shape).enumerate().map(|(dim, (factors, size))| Dimension { tensor: &input.name, dim, factors, size: *size }))
     }
+    let mut known: Vec<Option<(i64, &str)>> = vec![None; graph.axes.len()];
+    // axes that stand alone in their dimension first, then those that the known ones leave
     loop {
-        let mut progress = false;
-        for (input, storage, shape) in &tensors {
-            for (d, factors) in storage.dims.iter().enumerate() {
-                let mut product = 1i64;
-                let mut open = vec![];
-                for f in factors {
-                    match f {
-                        Factor::Part { of, .. } => product *= *of as i64,
-                        Factor::Axis(a) => match known[a.0 as usize] {
-                            Some((n, _)) => product = product.saturating_mul(n),
-                            None => open.push(*a),
-                        },
-                    }
-                }
-                let names = || {
-                    factors.iter().map(|f| if let Factor::Axis(a) = f { graph.axis(*a).to_string() } else { "constant".into() }).collect::<Vec<_>>().join(" * ")
-                };
-                let not_multiple =
-                    || ExtentError::NotMultiple { tensor: graph.input(*input).name.clone(), dim: d, size: shape[d], factor: product, factors: names() };
-                match open[..] {
-                    [] => {
-                        if product != shape[d] {
-                            return Err(match factors[..] {
-                                [Factor::Axis(a)] => {
-                                    let (n, by) = known[a.0 as usize].unwrap_or((product, *input));
-                                    ExtentError::Mismatch {
-                                        axis: graph.axis(a).into(),
-                                        first_tensor: graph.input(by).name.clone(),
-                                        first: n,
-                                        second_tensor: graph.input(*input).name.clone(),
-                                        second: shape[d],
-                                    }
-                                }
-                                _ => not_multiple(),
-                            });
-                        }
-                    }
-                    [a] => {
-                        if product == 0 || shape[d] % product != 0 {
-                            // an empty factor leaves the other open: 0 = 0 * n holds for any n, and nothing is computed
-                            if product == 0 && shape[d] == 0 {
-                                known[a.0 as usize] = Some((0, *input));
-                                progress = true;
-                                continue;
-                            }
-                            return Err(not_multiple());
-                        }
-                        known[a.0 as usize] = Some((shape[d] / product, *input));
-                        progress = true
-                    }
-                    _ => {}
-                }
+        let before = known.clone();
+        for d in &dims {
+            let (product, open) = d.split(&known);
+            let [axis] = open[..] else { continue };
+            known[axis.0 as usize] = match (product, d.size) {
+                (0, 0) => Some((0, d.tensor)), // 0 = 0 * n holds for any n, and nothing is computed
+                (0, _) => return Err(d.not_multiple(graph, product)),
+                (p, n) if n % p != 0 => return Err(d.not_multiple(graph, p)),
+                (p, n) => Some((n / p, d.tensor)),
             }
         }
-        if !progress {
+        if known == before {
             break;
         }
     }
+    for d in &dims {
+        let (product, open) = d.split(&known);
+        if !open.is_empty() || product == d.size {
+            continue;
+        }
+        return Err(match d.factors[..] {
+            [Factor::Axis(a)] => {
+                let (first, tensor) = known[a.0 as usize].unwrap_or((product, d.tensor));
+                ExtentError::Mismatch { axis: graph.axis(a).into(), first_tensor: tensor.into(), first, second_tensor: d.tensor.into(), second: d.size }
+            }
+            _ => d.not_multiple(graph, product),
+        });
+    }
     known.iter().enumerate().map(|(i, k)| k.map(|k| k.0).ok_or_else(|| ExtentError::Unknown { axis: graph.axes[i].name.clone() })).collect()
+}
+
+/// One stored dimension of an argument.
+struct Dimension<'a> {
+    tensor: &'a str,
+    dim: usize,
+    factors: &'a [Factor],
+    size: i64,
+}
+
+impl Dimension<'_> {
+    /// The product of the factors that are known, and the axes that are not.
+    fn split(&self, known: &[Option<(i64, &str)>]) -> (i64, Vec<AxisId>) {
+        self.factors.iter().fold((1i64, vec![]), |(product, mut open), f| match f {
+            Factor::Part { of, .. } => (product.saturating_mul(*of as i64), open),
+            Factor::Axis(a) => match known[a.0 as usize] {
+                Some((n, _)) => (product.saturating_mul(n), open),
+                None => {
+                    open.push(*a);
+                    (product, open)
+                }
+            },
+        })
+    }
+    fn not_multiple(&self, graph: &Graph, factor: i64) -> ExtentError {
+        let name = |f: &Factor| match f {
+            Factor::Axis(a) => graph.axis(*a).to_string(),
+            Factor::Part { of, .. } => of.to_string(),
+        };
+        let factors = self.factors.iter().map(name).collect::<Vec<_>>().join(" * ");
+        ExtentError::NotMultiple { tensor: self.tensor.into(), dim: self.dim, size: self.size, factor, factors }
+    }
 }
 
 /// The shape of a tensor of this storage.
@@ -112,4 +116,51 @@ pub fn shape(storage: &Access, extents: &[i64]) -> Vec<i64> {
         Factor::Part { of, .. } => *of as i64,
     };
     storage.dims.iter().map(|d| d.iter().map(size).product()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::{DType, Element};
+
+    /// q[B, (K, G)], k[B, K], r[(G, 2)]
+    fn graph() -> Graph {
+        let mut g = Graph::default();
+        let [b, k, group] = ["B", "K", "G"].map(|n| g.add_axis(n));
+        let f32 = Element::Type(DType::F32);
+        g.add_input("q", f32, Access { dims: vec![vec![Factor::Axis(b)], vec![Factor::Axis(k), Factor::Axis(group)]] });
+        g.add_input("k", f32, Access::plain([b, k]));
+        g.add_input("r", f32, Access { dims: vec![vec![Factor::Axis(group), Factor::Part { index: 0, of: 2 }]] });
+        g
+    }
+    fn solve_shapes(q: [i64; 2], k: [i64; 2], r: [i64; 1]) -> Result<Vec<i64>, String> {
+        solve(&graph(), &[Some(q.to_vec()), Some(k.to_vec()), Some(r.to_vec())]).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_factor_is_what_the_others_leave() {
+        assert_eq!(solve_shapes([2, 12], [2, 3], [8]), Ok(vec![2, 3, 4]))
+    }
+
+    #[test]
+    fn disagreements_name_the_axis_and_both_tensors() {
+        assert_eq!(solve_shapes([2, 12], [5, 3], [8]), Err("axis `B` is 2 in `q` and 5 in `k`".into()));
+        assert_eq!(solve_shapes([2, 12], [2, 5], [8]), Err("dimension 1 of `q` is 12, no multiple of 20 (K * G)".into()));
+        assert_eq!(solve_shapes([2, 12], [2, 3], [7]), Err("dimension 0 of `r` is 7, no multiple of 2 (G * 2)".into()));
+        let rank = solve(&graph(), &[Some(vec![2]), Some(vec![2, 3]), Some(vec![8])]);
+        assert_eq!(rank.unwrap_err().to_string(), "`q` has 1 dimensions, the kernel declares 2")
+    }
+
+    #[test]
+    fn an_empty_factor_leaves_nothing_to_compute() {
+        assert_eq!(solve_shapes([2, 0], [2, 0], [8]), Ok(vec![2, 0, 4]))
+    }
+
+    #[test]
+    fn an_axis_known_only_in_products_cannot_be_told() {
+        let g = graph();
+        assert_eq!(solvable(&g).len(), 3);
+        let unknown = solve(&g, &[Some(vec![2, 12]), None, None]);
+        assert_eq!(unknown.unwrap_err(), ExtentError::Unknown { axis: "K".into() })
+    }
 }

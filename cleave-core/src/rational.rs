@@ -9,6 +9,7 @@ pub struct Rational {
     denominator: i64,
 }
 
+#[expect(clippy::should_implement_trait, reason = "checked: the results are options")]
 impl Rational {
     pub const ZERO: Rational = Rational { numerator: 0, denominator: 1 };
     pub const ONE: Rational = Rational { numerator: 1, denominator: 1 };
