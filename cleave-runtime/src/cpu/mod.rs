@@ -1,0 +1,3 @@
+pub mod functions;
+pub mod skinny;
+pub mod vector;
