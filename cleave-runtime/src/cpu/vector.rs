@@ -59,7 +59,7 @@ pub enum Binary {
     Subtract,
     /// x / y; where x is 0, 0 whatever y is.
     Quotient,
-    /// The greater; of a number and NaN the number.
+    /// The greater; NaN if either is.
     Greatest,
     /// `x + k * y`
     MultiplyAdd(f32),
@@ -108,9 +108,8 @@ struct Map2<'a>(Binary, &'a mut [f32], Operand<'a>, Operand<'a>);
 
 #[inline(always)]
 fn greater(a: f32, b: f32) -> f32 {
-    // one instruction where only b may be NaN; the outer choice lets a NaN a give way
     let m = if b > a { b } else { a };
-    if a.is_nan() { b } else { m }
+    if b.is_nan() { b } else { m }
 }
 
 #[inline(always)]
@@ -223,6 +222,24 @@ pub fn greatest(x: &[f32]) -> f32 {
     dispatch(Greatest(x))
 }
 
+struct HasNan<'a>(&'a [f32]);
+
+impl Kernel for HasNan<'_> {
+    type Output = bool;
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) -> bool {
+        self.0.chunks(CHECKED).any(|c| c.iter().fold(false, |n, x| n | x.is_nan()))
+    }
+}
+
+/// Elements between two looks at whether a NaN has been seen.
+const CHECKED: usize = 256;
+
+/// Whether there is a NaN.
+pub fn has_nan(x: &[f32]) -> bool {
+    dispatch(HasNan(x))
+}
+
 struct Accumulate<'a> {
     maximum: bool,
     into: &'a mut [f32],
@@ -240,11 +257,11 @@ impl Kernel for Accumulate<'_> {
                 Operand::Scalar(x) => into.iter_mut().for_each(|d| *d = f(*d, x)),
             }
         }
-        if self.maximum { each(self.into, self.x, |d, x| if x > d { x } else { d }) } else { each(self.into, self.x, |d, x| d + x) }
+        if self.maximum { each(self.into, self.x, |d, x| if x > d || x.is_nan() { x } else { d }) } else { each(self.into, self.x, |d, x| d + x) }
     }
 }
 
-/// `into = into + x`, or the greater of the two.
+/// `into = into + x`, or the greater of the two (NaN if either is).
 pub fn accumulate(maximum: bool, into: &mut [f32], x: Operand) {
     dispatch(Accumulate { maximum, into, x })
 }
@@ -359,12 +376,16 @@ mod tests {
     }
 
     #[test]
-    fn the_greatest_passes_over_nan() {
+    fn a_maximum_is_nan_if_an_element_is_and_a_frame_passes_over_it() {
         let x: Vec<f32> = (0..100).map(|i| if i == 50 { f32::NAN } else { -(i as f32) }).collect();
         assert_eq!(greatest(&x), 0.0);
         assert_eq!(greatest(&[]), f32::NEG_INFINITY);
-        assert_eq!(binary_scalar(Binary::Greatest, f32::NAN, 1.0), 1.0);
-        assert_eq!(binary_scalar(Binary::Greatest, 1.0, f32::NAN), 1.0)
+        assert!(has_nan(&x) && !has_nan(&x[..50]));
+        assert!(binary_scalar(Binary::Greatest, f32::NAN, 1.0).is_nan());
+        assert!(binary_scalar(Binary::Greatest, 1.0, f32::NAN).is_nan());
+        let mut d = [1.0, f32::NAN, 1.0];
+        accumulate(true, &mut d, Operand::Slice(&[f32::NAN, 2.0, 3.0]));
+        assert!(d[0].is_nan() && d[1].is_nan() && d[2] == 3.0)
     }
 
     #[test]
