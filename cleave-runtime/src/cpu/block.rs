@@ -115,6 +115,15 @@ pub struct Scratch {
     pub held: Vec<bool>,
 }
 
+// Values point into the memory of a call that is over, and are overwritten before the next reads them.
+unsafe impl Send for Scratch {}
+
+impl std::fmt::Debug for Scratch {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        write!(f, "{} bytes", 64 * (self.memory.len() + self.registers.len()))
+    }
+}
+
 /// A cache line.
 #[derive(Clone, Copy)]
 #[repr(align(64))]

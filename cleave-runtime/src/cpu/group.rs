@@ -55,11 +55,11 @@ enum Held {
     Scalar(f32),
 }
 
-impl<'a> Block<'a, '_> {
+impl<'a, 'b> Block<'a, 'b> {
     pub fn group(&mut self, group: &'a Group) {
         let masked = group.masks.iter().any(|m| !self.held[m.0.index()]);
         let code = if masked { &group.masked } else { &group.whole };
-        let mut slots: Vec<Live<'a>> = Vec::with_capacity(group.slots.len());
+        let mut slots: Vec<Live<'b>> = Vec::with_capacity(group.slots.len());
         for s in &group.slots {
             let live = self.live(s);
             slots.push(live)
@@ -91,8 +91,8 @@ impl<'a> Block<'a, '_> {
         run(self, code, &mut slots, &mut extents, rows)
     }
 
-    fn live(&mut self, slot: &Slot) -> Live<'a> {
-        let part = self.part();
+    fn live(&mut self, slot: &Slot) -> Live<'b> {
+        let (part, context) = (self.part(), self.context);
         let of = |v: Value, written: bool| Live {
             pointer: v.pointer,
             dtype: v.dtype,
@@ -106,7 +106,7 @@ impl<'a> Block<'a, '_> {
         match *slot {
             Slot::Read(n) => {
                 let v = self.values[n.index()];
-                let irregular = if v.irregular.is_empty() { None } else { self.context.loads[n.index()].as_ref() };
+                let irregular = if v.irregular.is_empty() { None } else { context.loads[n.index()].as_ref() };
                 Live { irregular, ..of(v, false) }
             }
             Slot::Write(n) => of(self.fresh(n), true),
@@ -125,7 +125,7 @@ impl<'a> Block<'a, '_> {
             }
             Slot::Output { output, store, first } => {
                 let off = self.piece.0 != 0 || first.iter().any(|d| self.span(d).start != 0);
-                match &self.context.stores[output as usize][store as usize] {
+                match &context.stores[output as usize][store as usize] {
                     Some(addressing) if !off => {
                         let s = &part.graph().outputs[output as usize].stores[store as usize];
                         let dims: Vec<DimId> = part.source.dims_of(s.access.axes()).iter().collect();
@@ -164,7 +164,7 @@ fn join(extents: &mut Extents, slots: &mut [Live]) {
     extents.count = kept
 }
 
-fn run<'a>(block: &mut Block<'a, '_>, code: &Code, slots: &mut [Live<'a>], extents: &mut Extents, mut rows: Rows) {
+fn run(block: &mut Block, code: &Code, slots: &mut [Live], extents: &mut Extents, mut rows: Rows) {
     let inner = extents.count - 1;
     let length = extents.lengths[inner];
     // registers, one more for a mask, and a line for each slot
