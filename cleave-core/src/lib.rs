@@ -16,6 +16,7 @@ pub mod oracle;
 pub mod plan;
 pub mod predicate;
 pub mod rational;
+pub mod show;
 pub mod tile;
 
 #[cfg(feature = "compiler")]
