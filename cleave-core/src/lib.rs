@@ -7,6 +7,7 @@
 pub mod axis;
 pub mod cost;
 pub mod device;
+pub mod domain;
 pub mod dtype;
 pub mod extent;
 pub mod frame;
