@@ -24,13 +24,13 @@ pub fn print(kernel: &Kernel) -> String {
         Element::Param(i) => kernel.params.get(i as usize).map_or_else(String::new, |p| p.name.clone()),
     };
     for i in &g.inputs {
-        let _ = writeln!(out, "input {}: {}{}", i.name, element(i.element), access(g, &i.storage));
+        let _ = writeln!(out, "input {}: {}{}", i.name, element(i.element), storage(g, &i.storage));
     }
     for (i, n) in g.nodes.iter().enumerate() {
         let _ = writeln!(out, "  %{i} = {}", node(g, n));
     }
     for o in &g.outputs {
-        let _ = writeln!(out, "output {}: {}{}", o.name, element(o.element), access(g, &o.storage));
+        let _ = writeln!(out, "output {}: {}{}", o.name, element(o.element), storage(g, &o.storage));
         for s in &o.stores {
             let _ = writeln!(out, "  {} = %{}", access(g, &s.access), s.node.0);
         }
@@ -47,10 +47,20 @@ pub fn key(kernel: &Kernel) -> u64 {
     h ^ h >> 33
 }
 
+/// A tensor as read or written: `[M, H*1/2]`.
 fn access(g: &Graph, access: &Access) -> String {
+    dims(g, access, |index, of| format!("{index}/{of}"))
+}
+
+/// A tensor as declared: `[M, H*2]`.
+fn storage(g: &Graph, access: &Access) -> String {
+    dims(g, access, |_, of| of.to_string())
+}
+
+fn dims(g: &Graph, access: &Access, part: impl Fn(u32, u32) -> String) -> String {
     let factor = |f: &Factor| match f {
         Factor::Axis(a) => g.axis(*a).to_string(),
-        Factor::Part { index, of } => format!("{index}/{of}"),
+        Factor::Part { index, of } => part(*index, *of),
     };
     let dims: Vec<String> = access.dims.iter().map(|d| d.iter().map(factor).collect::<Vec<_>>().join("*")).collect();
     format!("[{}]", dims.join(", "))

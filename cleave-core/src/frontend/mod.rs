@@ -12,6 +12,8 @@ pub mod canonical;
 mod check;
 mod composite;
 mod condition;
+mod expand;
+mod ghost;
 mod lower;
 mod message;
 mod output;
@@ -25,6 +27,7 @@ pub mod syntax;
 mod term;
 
 pub use canonical::{key, print};
+pub use expand::expand;
 pub use report::Errors;
 pub use scan::{Found, from_source, scan};
 
