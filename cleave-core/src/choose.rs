@@ -260,3 +260,146 @@ fn part_seconds(t: &Traffic, pieces: f64, bytes: f64, device: &DeviceModel) -> f
     let memory = (bytes * (t.loads + t.stores) + states) / device.bandwidth / used.max((2.0 * waves).min(1.0));
     compute.max(memory) + merge
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::axis::{AxisId, AxisSet};
+    use crate::cost::Cost;
+    use crate::dtype::Element;
+    use crate::graph::{Access, Graph, InputId, Store};
+    use crate::kernel::{Algorithm, Kernel};
+    use crate::plan::{Instance, VERSION};
+    use crate::tile::{Dim, DimId, DimSet, Loop, Member, Program, State};
+
+    /// `y[M, E] = sum_N x[M, N] * v[N, E]` in f16, one part: a grid over M, a loop over N, E on chip up to 256.
+    fn product(tile: u32) -> PlanFile {
+        let mut graph = Graph::default();
+        let [m, n, e] = ["M", "N", "E"].map(|a| graph.add_axis(a));
+        let half = Element::Type(DType::F16);
+        let (x, v) = (graph.add_input("x", half, Access::plain([m, n])), graph.add_input("v", half, Access::plain([n, e])));
+        let (x, v) = (graph.read(x, Access::plain([m, n])), graph.read(v, Access::plain([n, e])));
+        let xv = graph.mul(&[x, v]);
+        let y = graph.sum(AxisSet::of(n), xv);
+        graph.add_output("y", half, Access::plain([m, e]), vec![Store { node: y, access: Access::plain([m, e]) }]);
+        let dim = |a: AxisId, role| Dim { axes: vec![a], role, batch: false };
+        let dims = vec![dim(m, Role::Grid), dim(n, Role::Loop), dim(e, Role::Chip)];
+        let node_dims = graph.free().into_iter().map(|f| crate::tile::dims_of(&dims, f)).collect();
+        let body = vec![
+            Statement::Loop(Loop {
+                dim: DimId(1),
+                domain: vec![],
+                states: vec![State { frame: None, members: vec![Member { node: y, degree: 0, tower: 0 }] }],
+                keep: vec![],
+                body: vec![
+                    Statement::Load { node: x, view_of: None },
+                    Statement::Load { node: v, view_of: None },
+                    Statement::Fold { node: y, over: DimSet::of(DimId(1)) },
+                ],
+            }),
+            Statement::Store { output: 0, store: 0, first: DimSet::EMPTY },
+        ];
+        let part = Part { graph: graph.clone(), dims, node_dims, grid: vec![DimId(0)], body, split: true };
+        let entry = Entry { program: 0, target: Target::Portable, tiles: vec![vec![vec![tile, 64, 256]]], launches: vec![], guards: vec![] };
+        PlanFile {
+            version: VERSION,
+            key: 0,
+            kernel: Kernel { name: "product".into(), graph: graph.clone(), params: vec![], bounds: vec![] },
+            algorithms: vec![Algorithm { name: "source".into(), graph, cost: Cost::default(), derivation: vec![] }],
+            programs: vec![Program { launches: vec![vec![part]], bounds: vec![(e, 256)], ..Default::default() }],
+            instances: vec![Instance { types: vec![], entries: vec![entry], modules: vec![] }],
+        }
+    }
+
+    fn device(units: u32) -> DeviceModel {
+        // a multiprocessor has the same share of everything on each
+        let share = units as f64 / 132.0;
+        DeviceModel {
+            name: format!("{units} multiprocessors"),
+            target: Target::Hopper,
+            units,
+            chip_bytes: 228 << 10,
+            half_flops: 800e12 * share,
+            single_flops: 50e12 * share,
+            bandwidth: 3e12 * share,
+            launch_seconds: 3e-6,
+            merge_seconds: 2e-6,
+        }
+    }
+
+    fn chosen(file: &PlanFile, extents: [i64; 3], device: &DeviceModel, pieces: Option<u32>) -> Result<Choice, Refusal> {
+        let facts = |_| Facts { unit: 0b10, aligned: 16 };
+        choose(file, &Request { instance: 0, extents: &extents, facts: &facts, pieces, usable: &|_| true }, device)
+    }
+
+    #[test]
+    fn few_rows_over_a_long_loop_split_the_more_the_wider_the_device() {
+        let file = product(64);
+        let splits = [8, 132, 1000].map(|units| chosen(&file, [64, 1 << 16, 128], &device(units), None).unwrap().split());
+        assert!(splits[0] > 1 && splits[0] < splits[1] && splits[1] <= splits[2], "{splits:?}");
+    }
+
+    #[test]
+    fn rows_that_fill_the_device_are_not_split() {
+        let file = product(64);
+        for units in [8, 132, 1000] {
+            // 64,000 tiles of rows: many waves on each
+            assert_eq!(chosen(&file, [64 * 64_000, 8192, 128], &device(units), None).unwrap().split(), 1, "{units}")
+        }
+    }
+
+    #[test]
+    fn a_split_leaves_a_tile_to_every_piece() {
+        let file = product(64);
+        assert_eq!(chosen(&file, [1, 130, 128], &device(1000), Some(50)).unwrap().pieces, [[3]]);
+        assert_eq!(chosen(&file, [1, 0, 128], &device(1000), Some(50)).unwrap().pieces, [[1]]);
+    }
+
+    #[test]
+    fn the_caller_may_insist_on_a_split() {
+        let choice = chosen(&product(64), [64, 1 << 16, 128], &device(132), Some(1)).unwrap();
+        assert_eq!((choice.split(), choice.alternatives.len()), (1, 0));
+        assert_eq!(chosen(&product(64), [64, 1 << 16, 128], &device(132), Some(7)).unwrap().split(), 7);
+    }
+
+    #[test]
+    fn an_entry_that_does_not_fit_on_chip_yields_to_one_that_does() {
+        let mut file = product(1024);
+        let mut small = file.instances[0].entries[0].clone();
+        small.tiles[0][0][0] = 16;
+        file.instances[0].entries.push(small);
+        let extents = [1 << 20, 4096, 256];
+        assert_eq!(chosen(&file, extents, &device(132), None).unwrap().entry, 1);
+        file.instances[0].entries.pop();
+        assert_eq!(chosen(&file, extents, &device(132), None).unwrap().entry, 0);
+    }
+
+    #[test]
+    fn code_is_chosen_only_where_it_runs_and_its_guards_hold() {
+        let refusal = |guard: Option<Guard>, target: Target, extents: [i64; 3]| {
+            let mut file = product(64);
+            file.instances[0].entries[0].guards.extend(guard);
+            chosen(&file, extents, &DeviceModel { target, ..device(132) }, None).err().map(|r| r.to_string())
+        };
+        let small = [64, 64, 64];
+        assert_eq!(refusal(None, Target::Hopper, small), None);
+        assert_eq!(refusal(None, Target::Portable, small), None);
+        assert_eq!(refusal(None, Target::Cpu, small).unwrap(), "there is no code for this device");
+        assert_eq!(refusal(None, Target::Portable, [64, 64, 257]).unwrap(), "axis `E` is 257, at most 256 fit on chip");
+        assert_eq!(refusal(Some(Guard::Multiple(AxisId(1), 24)), Target::Portable, small).unwrap(), "axis `N` is 64, no multiple of 24");
+        let (x, y) = (TensorRef::Input(InputId(0)), TensorRef::Output(0));
+        assert_eq!(refusal(Some(Guard::Contiguous(x, 0)), Target::Portable, small).unwrap(), "dimension 0 of `x` is not contiguous");
+        assert_eq!(refusal(Some(Guard::Aligned(y, 32)), Target::Portable, small).unwrap(), "`y` is not aligned to 32 bytes");
+        assert_eq!(refusal(Some(Guard::Aligned(y, 16)), Target::Portable, small), None);
+    }
+
+    #[test]
+    fn facts_tell_unit_strides_and_the_alignment_of_the_others() {
+        let of = |address: u64, dims: &[(u64, u64)]| Facts::of(address, dims.iter().copied(), 2);
+        assert_eq!(of(4096, &[(3, 64), (64, 1)]), Facts { unit: 0b10, aligned: 128 });
+        assert_eq!(of(4096, &[(3, 65), (64, 1)]), Facts { unit: 0b10, aligned: 2 });
+        assert_eq!(of(4104, &[(3, 64), (64, 1)]), Facts { unit: 0b10, aligned: 8 });
+        assert_eq!(of(4096, &[(1, 7), (64, 1)]), Facts { unit: 0b11, aligned: 256 });
+        assert_eq!(Facts::row_major(&[3, 24], 2, 256), of(256, &[(3, 24), (24, 1)]));
+    }
+}

@@ -66,6 +66,7 @@ macro_rules! tuple {
         }
     };
 }
+tuple!(T0 A0 0);
 tuple!(T0 A0 0, T1 A1 1);
 tuple!(T0 A0 0, T1 A1 1, T2 A2 2);
 tuple!(T0 A0 0, T1 A1 1, T2 A2 2, T3 A3 3);

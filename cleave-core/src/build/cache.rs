@@ -65,7 +65,12 @@ pub fn hash(parts: &[&[u8]]) -> u64 {
     for part in parts {
         step(part.len() as u64);
         let (words, rest) = part.as_chunks::<8>();
-        words.iter().for_each(|w| step(u64::from_le_bytes(*w)));
+        // no iterator: build scripts are compiled without optimisation, and this runs over tens of megabytes
+        let mut i = 0;
+        while i < words.len() {
+            step(u64::from_le_bytes(words[i]));
+            i += 1
+        }
         let mut last = [0; 8];
         last[..rest.len()].copy_from_slice(rest);
         step(u64::from_le_bytes(last))
