@@ -206,6 +206,8 @@ pub struct Store {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Graph {
     pub axes: Vec<Axis>,
+    /// Axes of equal extent: one is read where a tensor stores the other (`rename`).
+    pub equal: Vec<(AxisId, AxisId)>,
     pub inputs: Vec<Input>,
     pub predicates: Vec<Predicate>,
     pub nodes: Vec<Node>,
@@ -216,7 +218,7 @@ pub struct Graph {
 
 impl PartialEq for Graph {
     fn eq(&self, other: &Self) -> bool {
-        let parts = |g: &Self| (g.axes.clone(), g.inputs.clone(), g.predicates.clone(), g.nodes.clone(), g.outputs.clone());
+        let parts = |g: &Self| (g.axes.clone(), g.equal.clone(), g.inputs.clone(), g.predicates.clone(), g.nodes.clone(), g.outputs.clone());
         parts(self) == parts(other)
     }
 }

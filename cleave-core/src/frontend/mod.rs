@@ -1,13 +1,14 @@
 //! From an annotated function to a [`Kernel`]: one front end for the macro and the build script.
 //!
 //! The stages, a file each: [`attribute`], [`signature`] and [`parse`] make the [tree](syntax) of what is written; [`check`]
-//! (with [`apply`] for the [language's functions](builtin), [`output`] for the results) resolves names, writes out helpers and
+//! (with [`call`] and [`apply`] for [functions](builtin), [`output`] for the results) resolves names, writes out helpers and
 //! [composites](composite) and makes a [formula](term) of typed terms; [`lower`] (with [`condition`]) makes the graph.
 //! Faults of all stages are [collected](report), in the words of [`message`]. [`canonical`] prints a kernel and gives its
 //! key; [`expand`] is what the macro emits, [`scan`] what the build script reads. Nothing panics on any input.
 mod apply;
 pub mod attribute;
 mod builtin;
+mod call;
 pub mod canonical;
 mod check;
 mod composite;
@@ -35,7 +36,7 @@ use crate::axis::AxisId;
 use crate::extent;
 use crate::graph::InputId;
 use crate::kernel::{Kernel, Param};
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 use syn::ItemFn;
 use syntax::Source;
 
@@ -45,6 +46,8 @@ struct Checked {
     /// The input of each declared argument.
     arguments: Vec<InputId>,
     source: Source,
+    /// Every axis and constant factor, at its first place.
+    axes: Vec<Ident>,
 }
 
 /// The kernel that a function under `#[cleave::kernel(attribute)]` states.
@@ -80,5 +83,6 @@ fn compile(attribute: TokenStream, function: &ItemFn) -> Result<Checked, Errors>
     let types = |name: &proc_macro2::Ident| source.attribute.dtypes.iter().find(|d| d.0 == *name).map(|d| d.1.clone()).unwrap_or_default();
     let params = source.signature.generics.iter().map(|g| Param { name: g.to_string(), types: types(g) }).collect();
     let kernel = Kernel { name: source.name.to_string(), graph, params, bounds };
-    errors.or(Some(Checked { kernel, arguments, source }))
+    let axes = formula.axes.iter().map(|a| Ident::new(&a.name, a.place.start)).collect();
+    errors.or(Some(Checked { kernel, arguments, source, axes }))
 }

@@ -47,12 +47,13 @@ impl<'a> Parser<'a> {
                     out.value = Box::new(self.expr(e))
                 }
                 Stmt::Expr(e, semi) => {
-                    self.expr(e);
+                    let faulty = matches!(self.expr(e).kind, ExprKind::Faulty);
                     match semi {
                         Some(semi) if i + 1 == block.stmts.len() => {
                             valued = true;
                             self.errors.push(Place::of(semi), message::semicolon())
                         }
+                        _ if faulty => {}
                         _ => self.errors.push(Place::of(e), message::statement_without_effect()),
                     }
                 }

@@ -29,6 +29,8 @@ pub struct Signature {
     /// Generic element types.
     pub generics: Vec<Ident>,
     pub arguments: Vec<Argument>,
+    /// Arguments whose types are no types of arguments; reported.
+    pub faulty: Vec<Ident>,
     pub results: Vec<Tensor>,
     /// `-> (A, B)`, also with one member.
     pub tuple: bool,
