@@ -241,6 +241,11 @@ fn on_chip(t: &Traffic, bytes: f64) -> f64 {
     bytes * (t.resident + 2.0 * t.streamed) + 4.0 * t.carried
 }
 
+/// What an iteration of a loop costs beside its work: barriers, branches, the filling of pipelines.
+const STEP_SECONDS: f64 = 100e-9;
+/// The share of the lesser of computing and moving that the greater does not hide.
+const UNHIDDEN: f64 = 0.1;
+
 /// A roofline: operations and bytes at the device's rates, each stretched by what the grid leaves idle. A split adds the states that
 /// its pieces write and read, and the wait for the last piece.
 fn part_seconds(t: &Traffic, pieces: f64, bytes: f64, device: &DeviceModel) -> f64 {
@@ -258,7 +263,8 @@ fn part_seconds(t: &Traffic, pieces: f64, bytes: f64, device: &DeviceModel) -> f
     let compute = t.flops / rate / used;
     // two blocks on half of the multiprocessors draw as much from memory as one on each
     let memory = (bytes * (t.loads + t.stores) + states) / device.bandwidth / used.max((2.0 * waves).min(1.0));
-    compute.max(memory) + merge
+    let steps = waves.ceil() * t.steps / pieces * STEP_SECONDS;
+    compute.max(memory) + UNHIDDEN * compute.min(memory) + steps + merge
 }
 
 #[cfg(test)]

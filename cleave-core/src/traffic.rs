@@ -1,16 +1,22 @@
 //! What a part moves and computes at concrete extents, tiles and pieces: the numbers behind the cost model. Elements, not bytes.
 use crate::tile::{DimId, DimSet, Part, Role, Statement};
 
+/// Totals of a part, but for the volumes on chip, which are those of one block.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Traffic {
     pub flops: f64,
+    /// Elements moved from and to the device's memory.
     pub loads: f64,
     pub stores: f64,
+    /// Elements on chip: throughout, one step of a loop at a time, as states of loops, and between statements of a loop.
     pub resident: f64,
     pub streamed: f64,
     pub carried: f64,
     pub temporary: f64,
+    /// Blocks, if no loop is split.
     pub items: f64,
+    /// Iterations of all loops of one unsplit block.
+    pub steps: f64,
 }
 
 struct Walk<'a> {
@@ -21,6 +27,7 @@ struct Walk<'a> {
     total: Traffic,
 }
 
+/// Of one part: `tiles` by dim, `pieces` of the loop that a split cuts.
 pub fn traffic(part: &Part, extents: &[i64], tiles: &[u32], pieces: u32) -> Traffic {
     let mut walk = Walk { part, extents, tiles, pieces, total: Traffic::default() };
     walk.total.items = part.grid.iter().map(|d| walk.trips(*d)).product();
@@ -79,7 +86,14 @@ impl Walk<'_> {
                             self.total.carried += self.volume(self.part.of(n))
                         }
                     }
-                    self.statements(&l.body, path.union(DimSet::of(l.dim)), Some(l.dim), repeated)
+                    for n in &l.keep {
+                        let along = |d: DimId| if d == l.dim { self.extent(d).max(1.0) } else { self.tile(d) };
+                        self.total.resident += self.part.of(*n).iter().map(along).product::<f64>()
+                    }
+                    let path = path.union(DimSet::of(l.dim));
+                    let grid: DimSet = self.part.grid.iter().copied().collect();
+                    self.total.steps += path.difference(grid).iter().map(|d| self.trips(d)).product::<f64>() * if repeated { self.pieces as f64 } else { 1.0 };
+                    self.statements(&l.body, path, Some(l.dim), repeated)
                 }
                 Statement::Store { output, store, .. } => {
                     let axes = self.part.graph.outputs[*output as usize].stores[*store as usize].access.axes();

@@ -1,6 +1,6 @@
 //! One kernel through all stages but nvcc. In: a checked kernel. Out: its plan file with sources and without images, and the time of
 //! each stage.
-use super::screen;
+use super::{menu, screen};
 use crate::device::Target;
 use crate::kernel::Kernel;
 use crate::plan::{Instance, Module, PlanFile, VERSION};
@@ -8,7 +8,7 @@ use crate::{algebra, emit, frontend, schedule};
 use std::time::{Duration, Instant};
 
 /// The stages whose times are told.
-pub const STAGES: [&str; 5] = ["search", "schedule", "screen", "emit", "nvcc"];
+pub const STAGES: [&str; 6] = ["search", "schedule", "screen", "emit", "menu", "nvcc"];
 
 /// The time of each of [`STAGES`].
 pub type Times = [Duration; STAGES.len()];
@@ -50,5 +50,7 @@ pub fn plan(kernel: &Kernel) -> (PlanFile, Times) {
         };
         kernel.instances().into_iter().map(instance).collect()
     });
-    (PlanFile { version: VERSION, key: frontend::key(kernel), kernel: kernel.clone(), algorithms, programs, instances }, times)
+    let mut file = PlanFile { version: VERSION, key: frontend::key(kernel), kernel: kernel.clone(), algorithms, programs, instances };
+    timed(&mut times[4], || menu::prune(&mut file));
+    (file, times)
 }
