@@ -398,6 +398,11 @@ impl Graph {
                 _ => flat.push((x, e)),
             }
         }
+        for f in &mut flat {
+            if f.1 > 0 && matches!(self.op(f.0), Op::Predicate(_)) {
+                f.1 = 2 // 0 and 1 are their own powers
+            }
+        }
         flat.sort();
         if coefficient.is_zero() || flat.is_empty() {
             return self.number(coefficient);

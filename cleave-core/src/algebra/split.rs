@@ -166,13 +166,13 @@ fn maximal(snapshot: &Snapshot, row: &Row, env: &Env, v: Var, open: &Open) -> Op
         Open::Factors(a, b, pool) => {
             let (taken, rest): (Vec<_>, Vec<_>) = pool.iter().partition(|f| allowed(snapshot, row, env, v, Value::Factors(vec![**f])));
             let other = if v == *a { *b } else { *a };
-            (!taken.is_empty() && !rest.is_empty()).then(|| [(v, Value::Factors(taken)), (other, Value::Factors(rest))])
+            (!taken.is_empty() && !rest.is_empty()).then_some([(v, Value::Factors(taken)), (other, Value::Factors(rest))])
         }
         Open::Addends(a, b, pool, constant) => {
             let (taken, rest): (Vec<_>, Vec<_>) = pool.iter().partition(|x| allowed(snapshot, row, env, v, Value::Addends(vec![**x], Rational::ZERO)));
             let other = if v == *a { *b } else { *a };
             let some = !taken.is_empty() || !constant.is_zero();
-            (some && !rest.is_empty()).then(|| [(v, Value::Addends(taken, *constant)), (other, Value::Addends(rest, Rational::ZERO))])
+            (some && !rest.is_empty()).then_some([(v, Value::Addends(taken, *constant)), (other, Value::Addends(rest, Rational::ZERO))])
         }
         Open::Axes(a, b, pool) => {
             let taken: AxisSet = pool.iter().filter(|x| allowed(snapshot, row, env, v, Value::Axes(AxisSet::of(*x)))).collect();

@@ -1,6 +1,7 @@
 //! Names and calls: what a word means, axis arguments, and helpers and composites written out at their call.
 use super::builtin::{self, Row};
 use super::check::Checker;
+use super::composite;
 use super::message::{self, count};
 use super::report::Place;
 use super::scope::{Items, Scope, Value};
@@ -20,7 +21,7 @@ impl<'a> Checker<'a> {
         if let Some((constant, items)) = scope.items.constant(&word) {
             return self.constant(constant, items);
         }
-        if scope.items.function(&word).is_some() || builtin::find(&word, false).is_some() {
+        if scope.items.function(&word).is_some() || builtin::find(&word, false).is_some() || composite::names().any(|c| c == word) {
             return self.fault(name.span().into(), message::function_as_value(name));
         }
         let constants = scope.items.constant_names();
@@ -114,7 +115,8 @@ impl<'a> Checker<'a> {
             return self.fault(function.span().into(), message::unsupported(format!("`{word}`")).or_hint(Some(hint.to_string())));
         }
         let names = scope.items.function_names();
-        let known = names.iter().map(|s| s.as_str()).chain(builtin::TABLE.iter().map(|r| r.name));
+        let language = composite::names().chain(builtin::TABLE.iter().map(|r| r.name));
+        let known: Vec<&str> = names.iter().map(|s| s.as_str()).chain(language.map(|n| -> &str { n })).collect();
         let hint = nearest(&word, known).map(|n| format!("did you mean `{n}`?"));
         self.fault(function.span().into(), message::unknown_function(function).or_hint(hint))
     }

@@ -1,12 +1,12 @@
 //! Names and types: the kernel as written becomes a [`Formula`]. Helpers and composites are written out here. Every fault is
 //! reported where it is; what depends on a faulty expression is passed over.
 use super::message::{self, Message};
+use super::output;
 use super::report::{Errors, Place};
 use super::scope::{Items, Scope, Value};
 use super::suggest::nearest;
 use super::syntax::*;
 use super::term::*;
-use super::{composite, output};
 use crate::axis::{AxisId, AxisSet, MAX_AXES};
 use crate::dtype::DType;
 use crate::rational::Rational;
@@ -29,10 +29,9 @@ pub struct Checker<'a> {
 
 /// The kernel's formula; without faults it has a term for each result.
 pub fn check(source: &Source, errors: &mut Errors) -> Formula {
-    let library = composite::library();
     let mut checker = Checker { errors, formula: Formula::default(), source, blame: None, active: vec![], pending: vec![] };
     checker.declare();
-    let items = Items::inside(&Items::library(&library), &source.body);
+    let items = Items::inside(&Items::library(&source.library), &source.body);
     let mut scope = Scope { items, values: vec![], axes: vec![] };
     for (i, argument) in source.signature.arguments.iter().enumerate() {
         let value = checker.argument(i, argument);
@@ -88,7 +87,7 @@ impl<'a> Checker<'a> {
         } else if self.formula.axes.len() == MAX_AXES {
             self.errors.push(name.span(), message::too_many_axes(MAX_AXES))
         } else {
-            self.formula.axes.push(Declared { name: word, constant, place: name.span().into() })
+            self.formula.axes.push(Declared { name: word, ident: name.clone(), constant })
         }
     }
 

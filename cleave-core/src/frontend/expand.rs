@@ -66,7 +66,10 @@ fn refusal(function: &ItemFn, errors: Errors) -> TokenStream {
     let faults = errors.to_compile_error();
     let mut own = Errors::default();
     let signature = signature::parse(function, &mut own);
-    let stub = own.is_empty().then(|| declaration(function, &signature, quote!(::core::unreachable!())));
+    let stub = own.is_empty().then(|| {
+        let names = signature.arguments.iter().map(|a| &a.name);
+        declaration(function, &signature, quote!(let _ = (#(#names),*); ::core::unreachable!()))
+    });
     quote!(#faults #stub)
 }
 

@@ -12,6 +12,7 @@ use crate::graph::{Access, Factor, Graph, InputId, NodeId, Store};
 use crate::predicate::Predicate;
 use crate::rational::Rational;
 use std::collections::{BTreeMap, HashMap};
+use syn::ext::IdentExt;
 
 /// Nodes that a kernel may have: unrolling multiplies.
 const LARGEST: usize = 4096;
@@ -85,7 +86,7 @@ impl Lowering<'_> {
     /// The final number of a declared axis, given at its first use.
     pub fn axis(&mut self, axis: AxisId) -> AxisId {
         let slot = axis.0 as usize;
-        *self.axes[slot].get_or_insert_with(|| self.graph.add_axis(&self.formula.axes[slot].name))
+        *self.axes[slot].get_or_insert_with(|| self.graph.add_axis(&self.formula.axes[slot].ident.unraw().to_string()))
     }
 
     pub fn input(&mut self, argument: usize) -> InputId {
@@ -95,7 +96,7 @@ impl Lowering<'_> {
         let source = self.source;
         let a = &source.signature.arguments[argument];
         let (element, storage) = (self.element(&a.tensor), self.storage(&a.tensor));
-        let input = self.graph.add_input(&a.name.to_string(), element, storage);
+        let input = self.graph.add_input(&a.name.unraw().to_string(), element, storage);
         self.inputs[argument] = Some(input);
         input
     }

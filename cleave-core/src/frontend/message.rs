@@ -75,6 +75,8 @@ messages! {
     axis_twice(name) => "axis `{name}` appears twice", "give the second one a name of its own";
     type_as_axis(name) => "`{name}` is an element type, so it cannot be an axis";
     too_many_axes(most) => "a kernel has at most {most} axes";
+    no_dimension() => "a tensor argument has an axis", "a scalar is `f32` or `i32`";
+    no_argument() => "a kernel has an argument", "`x: Tensor<T, M, K>`";
     no_output() => "a kernel has a result", "`-> Tensor<T, M, N>`";
     integer_output() => "a result of `i32` is not supported", "integers serve in conditions and biases";
     unsolvable(name) => "the extent of axis `{name}` cannot be told from the arguments", "give it a dimension of its own in one of the tensors";

@@ -38,6 +38,7 @@ use crate::graph::InputId;
 use crate::kernel::{Kernel, Param};
 use proc_macro2::{Ident, TokenStream};
 use syn::ItemFn;
+use syn::ext::IdentExt;
 use syntax::Source;
 
 /// A kernel, and how its text maps to it.
@@ -60,12 +61,12 @@ pub fn kernel(attribute: TokenStream, function: ItemFn) -> Result<Kernel, Errors
 
 fn compile(attribute: TokenStream, function: &ItemFn) -> Result<Checked, Errors> {
     let mut errors = Errors::default();
-    let source = Source {
-        name: function.sig.ident.clone(),
-        attribute: attribute::parse(attribute, &mut errors),
-        signature: signature::parse(function, &mut errors),
-        body: parse::Parser::new(&mut errors).block(&function.block),
-    };
+    let attribute = attribute::parse(attribute, &mut errors);
+    let signature = signature::parse(function, &mut errors);
+    let mut parser = parse::Parser::new(&mut errors);
+    let body = parser.block(&function.block);
+    let library = composite::library(&parser.called);
+    let source = Source { name: function.sig.ident.clone(), attribute, signature, body, library };
     let formula = check::check(&source, &mut errors);
     if !errors.is_empty() {
         return errors.or(None);
@@ -74,7 +75,7 @@ fn compile(attribute: TokenStream, function: &ItemFn) -> Result<Checked, Errors>
     let solvable = extent::solvable(&graph);
     for (declared, axis) in formula.axes.iter().zip(&axes) {
         if axis.is_some_and(|a| !solvable.contains(&a)) {
-            errors.push(declared.place, message::unsolvable(&declared.name))
+            errors.push(declared.ident.span(), message::unsolvable(&declared.name))
         }
     }
     let number = |name: &str| formula.axes.iter().position(|a| a.name == name).and_then(|i| axes[i]);
@@ -82,7 +83,7 @@ fn compile(attribute: TokenStream, function: &ItemFn) -> Result<Checked, Errors>
     bounds.sort();
     let types = |name: &proc_macro2::Ident| source.attribute.dtypes.iter().find(|d| d.0 == *name).map(|d| d.1.clone()).unwrap_or_default();
     let params = source.signature.generics.iter().map(|g| Param { name: g.to_string(), types: types(g) }).collect();
-    let kernel = Kernel { name: source.name.to_string(), graph, params, bounds };
-    let axes = formula.axes.iter().map(|a| Ident::new(&a.name, a.place.start)).collect();
+    let kernel = Kernel { name: source.name.unraw().to_string(), graph, params, bounds };
+    let axes = formula.axes.into_iter().map(|a| a.ident).collect();
     errors.or(Some(Checked { kernel, arguments, source, axes }))
 }

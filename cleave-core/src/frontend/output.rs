@@ -15,6 +15,9 @@ pub fn check(checker: &mut Checker, value: Value) {
     for name in results.iter().flat_map(|r| r.dims.iter().flatten()) {
         checker.result_axis(name);
     }
+    if results.is_empty() || results.len() != source.signature.promised {
+        return; // a type was refused
+    }
     let values = match (value, source.signature.tuple) {
         (Value::Faulty, _) => return,
         (Value::Tuple(values), true) => values,
@@ -29,9 +32,7 @@ pub fn check(checker: &mut Checker, value: Value) {
         }
     };
     if values.len() != results.len() {
-        if !results.is_empty() {
-            checker.fault(tail.place, mismatch(results.len(), values.len()));
-        }
+        checker.fault(tail.place, mismatch(results.len(), values.len()));
         return;
     }
     let place = |i: usize| match &tail.kind {

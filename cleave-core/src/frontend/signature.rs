@@ -51,6 +51,9 @@ pub fn parse(function: &ItemFn, errors: &mut Errors) -> Signature {
             None => signature.faulty.push(name),
         }
     }
+    if sig.inputs.is_empty() {
+        errors.push(sig.ident.span(), message::no_argument())
+    }
     match &sig.output {
         ReturnType::Default => errors.push(sig.ident.span(), message::no_output()),
         ReturnType::Type(_, t) => match &**t {
@@ -59,9 +62,13 @@ pub fn parse(function: &ItemFn, errors: &mut Errors) -> Signature {
                 if members.elems.is_empty() {
                     errors.push(Place::of(members), message::no_output())
                 }
+                signature.promised = members.elems.len();
                 signature.results = members.elems.iter().filter_map(|m| result_type(m, &signature.generics, errors)).collect()
             }
-            one => signature.results = result_type(one, &signature.generics, errors).into_iter().collect(),
+            one => {
+                signature.promised = 1;
+                signature.results = result_type(one, &signature.generics, errors).into_iter().collect()
+            }
         },
     }
     signature
@@ -77,7 +84,11 @@ fn argument_type(ty: &Type, generics: &[Ident], errors: &mut Errors) -> Option<(
             }
         };
     }
-    Some((tensor(ty, generics, errors)?, false))
+    let tensor = tensor(ty, generics, errors)?;
+    if tensor.dims.is_empty() {
+        errors.push(tensor.place, message::no_dimension())
+    }
+    Some((tensor, false))
 }
 
 fn result_type(ty: &Type, generics: &[Ident], errors: &mut Errors) -> Option<Tensor> {

@@ -11,6 +11,8 @@ pub struct Source {
     pub attribute: Attribute,
     pub signature: Signature,
     pub body: Block,
+    /// The composites that it calls.
+    pub library: Vec<Function>,
 }
 
 /// The attribute's arguments.
@@ -32,6 +34,8 @@ pub struct Signature {
     /// Arguments whose types are no types of arguments; reported.
     pub faulty: Vec<Ident>,
     pub results: Vec<Tensor>,
+    /// Results as declared, faulty ones included.
+    pub promised: usize,
     /// `-> (A, B)`, also with one member.
     pub tuple: bool,
 }
