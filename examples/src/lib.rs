@@ -1,1 +1,3 @@
-
+pub mod fetch;
+pub mod tokenizer;
+pub mod weights;
