@@ -98,7 +98,7 @@ impl<T: Element> Model<T> {
             norm_qkv(&x, &layer.attention_norm, &layer.query, &layer.key, &layer.value, &cos, &sin, epsilon).run_into(targets)?;
             let targets = (mixed.view_mut().reshape(&[1, count, query_heads, head_dim])?.permute(&HEADS_FIRST)?, &mut log_sum_exp);
             let heads = query.view().reshape(&[1, count, query_heads, head_dim])?.permute(&HEADS_FIRST)?;
-            attention(heads, by_head(keys)?, by_head(values)?, &len, scale).run_into(targets)?;
+            attention(heads, by_head(keys, &self.config)?, by_head(values, &self.config)?, &len, scale).run_into(targets)?;
             x = project_add(&mixed, &layer.output, &x).run()?;
             let gated = norm_swiglu(&x, &layer.mlp_norm, &layer.gate, &layer.up, epsilon).run()?;
             x = project_add(&gated, &layer.down, &x).run()?;
@@ -135,9 +135,9 @@ impl<T: Element> Cache<T> {
 const HEADS_FIRST: [usize; 4] = [0, 2, 1, 3];
 
 /// A layer's cache as attention reads it: one sequence, heads outermost.
-fn by_head<T: Element>(cache: &Tensor<T>) -> Result<View<'_, T>> {
-    let [capacity, heads, channels] = cache.shape() else { unreachable!() };
-    Ok(cache.view().reshape(&[1, *capacity, *heads, *channels])?.permute(&HEADS_FIRST)?)
+fn by_head<'a, T: Element>(cache: &'a Tensor<T>, config: &Config) -> Result<View<'a, T>> {
+    let capacity = cache.shape()[0];
+    Ok(cache.view().reshape(&[1, capacity, config.kv_heads, config.head_dim])?.permute(&HEADS_FIRST)?)
 }
 
 fn rounded<T: Element>(values: Vec<f32>) -> Vec<T> {
