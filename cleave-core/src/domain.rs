@@ -9,7 +9,7 @@ use crate::predicate::{Atom, Predicate, Table};
 use crate::tile::{Loop, Part};
 
 /// Positions `start..end` along a dim.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Span {
     pub start: i64,
     pub end: i64,

@@ -8,6 +8,7 @@ pub mod axis;
 pub mod choose;
 pub mod cost;
 pub mod device;
+pub mod domain;
 pub mod dtype;
 pub mod extent;
 pub mod frame;

@@ -1,5 +1,6 @@
 //! A call: typed arguments that have met their kernel. It is checked, planned and run by its methods; nothing happens before.
 use crate::argument::{Argument, ArgumentKind, Place, Target, TargetPlace, TensorArgument};
+use crate::cpu;
 use crate::cuda::{Binding, CudaDevice};
 use crate::device::{Device, DeviceKind};
 use crate::embedded::{Decoded, Embedded};
@@ -109,7 +110,7 @@ impl<'call, O: Outputs> Call<'call, O> {
         let ready = self.ready(&checked, None, false)?;
         let entry = ready.entry(file);
         if let Code::Cpu(_) = ready.code {
-            return Ok(format!("{:?}", file.programs[entry.program as usize]));
+            return Ok(file.programs[entry.program as usize].to_string());
         }
         let mut modules: Vec<u32> = entry.launches.iter().map(|l| l.module).collect();
         modules.dedup();
@@ -277,9 +278,23 @@ impl<'call, O: Outputs> Call<'call, O> {
         }
     }
 
-    fn execute_on_cpu(&self, checked: &Checked, ready: &Ready, _program: &crate::cpu::Decoded, _targets: &[Target]) -> Result<()> {
-        let _ = ready;
-        Err(Error::Execute { kernel: checked.decoded.file.kernel.name.clone(), message: "no executor".into() })
+    fn execute_on_cpu(&self, checked: &Checked, ready: &Ready, program: &cpu::Decoded, targets: &[Target]) -> Result<()> {
+        let signed = |strides: &[usize]| strides.iter().map(|s| *s as i64).collect::<Vec<_>>();
+        let strides: Vec<Vec<i64>> = self.arguments.iter().map(|a| a.as_tensor().map_or(vec![], |t| signed(&t.layout.strides))).collect();
+        let inputs = self.arguments.iter().zip(&strides).map(|(a, strides)| match &a.kind {
+            ArgumentKind::Scalar { dtype: DType::I32, word } => cpu::Argument::Integer(*word as u32 as i32),
+            ArgumentKind::Scalar { word, .. } => cpu::Argument::Float(f32::from_bits(*word as u32)),
+            ArgumentKind::Tensor(t) => cpu::Argument::Tensor(cpu::Storage { address: t.address as *mut u8, dtype: t.dtype, strides }),
+        });
+        let inputs: Vec<cpu::Argument> = inputs.collect();
+        let strides: Vec<Vec<i64>> = targets.iter().map(|t| signed(&t.layout.strides)).collect();
+        let outputs = targets.iter().zip(&strides).map(|(t, strides)| cpu::Storage { address: t.address as *mut u8, dtype: t.dtype, strides });
+        let outputs: Vec<cpu::Storage> = outputs.collect();
+        let file = &checked.decoded.file;
+        let tensors = cpu::Tensors { inputs: &inputs, outputs: &outputs };
+        program
+            .run(&ready.entry(file).tiles, ready.choice.split() as usize, &checked.extents, &tensors)
+            .map_err(|source| Error::Execute { kernel: file.kernel.name.clone(), source })
     }
 
     fn launch(

@@ -22,8 +22,8 @@ pub(crate) type Key = Vec<u64>;
 
 pub(crate) struct Decoded {
     pub file: PlanFile,
-    /// Every program as the executor runs it, made when it is first chosen.
-    programs: Vec<OnceCell<Arc<cpu::Decoded>>>,
+    /// Every program of every instance as the executor runs it, made when it is first chosen.
+    programs: Vec<Vec<OnceCell<Arc<cpu::Decoded>>>>,
     plans: Mutex<LruCache<Key, Arc<Ready>>>,
 }
 
@@ -38,7 +38,7 @@ impl Embedded {
     pub(crate) fn decoded(&'static self) -> Result<&'static Decoded> {
         let decode = || {
             let file = PlanFile::from_bytes(self.bytes).filter(consistent)?;
-            let programs = file.programs.iter().map(|_| OnceCell::new()).collect();
+            let programs = file.instances.iter().map(|_| file.programs.iter().map(|_| OnceCell::new()).collect()).collect();
             Some(Box::new(Decoded { file, programs, plans: Mutex::new(LruCache::new(PLANS)) }))
         };
         self.decoded.get_or_init(decode).as_deref().ok_or_else(|| Error::Plan { kernel: self.name.into() })
@@ -54,8 +54,12 @@ fn consistent(file: &PlanFile) -> bool {
 }
 
 impl Decoded {
-    pub fn program(&self, program: u32) -> Arc<cpu::Decoded> {
-        self.programs[program as usize].get_or_init(|| Arc::new(cpu::Decoded::new(&self.file.programs[program as usize]))).clone()
+    pub fn program(&self, instance: usize, program: u32) -> Result<Arc<cpu::Decoded>> {
+        let decode = || {
+            let decoded = cpu::Decoded::new(&self.file.programs[program as usize], &self.file.instances[instance].types);
+            decoded.map(Arc::new).map_err(|source| Error::Execute { kernel: self.file.kernel.name.clone(), source })
+        };
+        self.programs[instance][program as usize].get_or_try_init(decode).cloned()
     }
     pub fn cached(&self, key: &Key) -> Option<Arc<Ready>> {
         self.plans.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()

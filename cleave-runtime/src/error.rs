@@ -51,8 +51,8 @@ pub enum Error {
     Driver { doing: String, source: DriverError },
     #[error("the plan file of `{kernel}` is damaged or of another version of cleave; rebuild the crate")]
     Plan { kernel: String },
-    #[error("`{kernel}`: {message}")]
-    Execute { kernel: String, message: String },
+    #[error("`{kernel}`: {source}")]
+    Execute { kernel: String, source: crate::cpu::ExecuteError },
 }
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;

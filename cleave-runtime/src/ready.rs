@@ -41,7 +41,7 @@ impl Ready {
         let choice = select(file, instance, extents, facts, pieces, device)?;
         let entry = &file.instances[instance].entries[choice.entry];
         let code = match &device.kind {
-            DeviceKind::Cpu => Code::Cpu(decoded.program(entry.program)),
+            DeviceKind::Cpu => Code::Cpu(decoded.program(instance, entry.program)?),
             DeviceKind::Cuda(cuda) => {
                 Code::Cuda { loaded: Loaded::new(cuda, file, kernel.record(), instance, entry, &choice.pieces, extents)?, scratch: Mutex::default() }
             }

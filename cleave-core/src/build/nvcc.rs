@@ -79,12 +79,14 @@ impl Nvcc {
         };
         let mut build = cc::Build::new();
         build.cuda(true).cudart("none").ccbin(false).compiler(&self.path).debug(false).opt_level(3).out_dir(scratch);
-        build.cargo_metadata(false).cargo_warnings(false).warnings(false).pic(false).inherit_rustflags(false);
+        // the default flags are the host compiler's, which nvcc does not know
+        build.cargo_metadata(false).cargo_warnings(false).no_default_flags(true).inherit_rustflags(false);
         if std::env::var_os("TARGET").is_none() {
             build.target(HOST).host(HOST); // outside a build script
         }
         let objects = build
             .flag("-std=c++17")
+            .flag("-O3")
             .flag(output)
             .flag(format!("-gencode={code}"))
             .file(&file)
