@@ -47,13 +47,7 @@ pub fn project_add<T>(x: Tensor<T, M, J>, w: Tensor<T, C, J>, residual: Tensor<T
 
 /// RMSNorm and the gated half of an MLP.
 #[cleave::kernel(dtypes(T = f16, bf16, f32))]
-pub fn norm_swiglu<T>(
-    x: Tensor<T, M, C>,
-    gain: Tensor<T, C>,
-    gate: Tensor<T, J, C>,
-    up: Tensor<T, J, C>,
-    epsilon: f32,
-) -> Tensor<T, M, J> {
+pub fn norm_swiglu<T>(x: Tensor<T, M, C>, gain: Tensor<T, C>, gate: Tensor<T, J, C>, up: Tensor<T, J, C>, epsilon: f32) -> Tensor<T, M, J> {
     let z = rms_norm::<C>(x, gain, epsilon);
     silu(sum::<C>(z * gate)) * sum::<C>(z * up)
 }
@@ -66,12 +60,7 @@ pub fn norm_logits<T>(x: Tensor<T, M, C>, gain: Tensor<T, C>, w: Tensor<T, V, C>
 
 /// Attention in which every query sees every key.
 #[cleave::kernel(dtypes(T = f16, bf16, f32), bound(D <= 256, E <= 256))]
-pub fn attention_full<T>(
-    q: Tensor<T, B, H, M, D>,
-    k: Tensor<T, B, H, N, D>,
-    v: Tensor<T, B, H, N, E>,
-    scale: f32,
-) -> Tensor<T, B, H, M, E> {
+pub fn attention_full<T>(q: Tensor<T, B, H, M, D>, k: Tensor<T, B, H, N, D>, v: Tensor<T, B, H, N, E>, scale: f32) -> Tensor<T, B, H, M, E> {
     let s = sum::<D>(q * k) * scale;
     sum::<N>(softmax::<N>(s) * v)
 }
@@ -111,4 +100,3 @@ pub fn logsumexp_rows<T>(x: Tensor<T, M, N>) -> Tensor<f32, M> {
 pub fn rms_norm_rows<T>(x: Tensor<T, M, C>, gain: Tensor<T, C>, epsilon: f32) -> Tensor<T, M, C> {
     rms_norm::<C>(x, gain, epsilon)
 }
-

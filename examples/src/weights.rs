@@ -56,7 +56,10 @@ impl Gguf {
             epsilon: real("llama.attention.layer_norm_rms_epsilon")?,
         };
         ensure!(
-            config.kv_heads > 0 && config.query_heads % config.kv_heads == 0 && config.head_dim % 2 == 0 && config.query_heads * config.head_dim == config.hidden,
+            config.kv_heads > 0
+                && config.query_heads % config.kv_heads == 0
+                && config.head_dim % 2 == 0
+                && config.query_heads * config.head_dim == config.hidden,
             "heads do not divide: {config:?}"
         );
         Ok(config)

@@ -8,7 +8,9 @@ fn t() {
         let ids = t.encode(s).unwrap();
         println!("{ids:?} {:?}", t.decode(&ids));
         let mut st = t.stream();
-        for i in ids { print!("{:?} ", st.push(i).unwrap()) }
+        for i in ids {
+            print!("{:?} ", st.push(i).unwrap())
+        }
         println!();
     }
 }
