@@ -168,9 +168,7 @@ impl Domain {
     /// tile with a gap in it gives two.
     pub fn tiles(&self, tile: i64) -> impl Iterator<Item = Span> + '_ {
         let tile = tile.max(1);
-        self.visit
-            .iter()
-            .flat_map(move |s| (s.start / tile..(s.end + tile - 1) / tile).map(move |i| s.intersection(Span::new(i * tile, (i + 1) * tile))))
+        self.visit.iter().flat_map(move |s| (s.start / tile..(s.end + tile - 1) / tile).map(move |i| s.intersection(Span::new(i * tile, (i + 1) * tile))))
     }
     /// Whether `predicate` holds throughout `span`, so that it needs no mask there.
     pub fn holds(&self, predicate: NodeId, span: Span) -> bool {

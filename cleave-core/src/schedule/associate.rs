@@ -67,8 +67,8 @@ impl Association<'_> {
         dims_of(self.dims, self.free[node.index()])
     }
     /// A sum's body with its factors grouped. A factor whose dims another covers is multiplied into it, by preference into one that
-    /// lives in an outer scope (a gain on q leaves the loop over n), then into the smaller one, then into the one that is used most
-    /// (x of several projections, never their weights).
+    /// lives in an outer scope (a gain on q leaves the loop over n), then into the one that is used most (x of several projections,
+    /// never their weights), then into the smaller one.
     fn body(&mut self, g: &mut Graph, body: NodeId) -> NodeId {
         let Op::Product(exponents) = g.op(body).clone() else { return body };
         let mut groups: Vec<Vec<(NodeId, i8)>> = g.operands(body).iter().copied().zip(exponents).map(|f| vec![f]).collect();
@@ -81,7 +81,7 @@ impl Association<'_> {
             let best = pairs.min_by_key(|&(i, j)| {
                 // a mask never multiplies a raw operand, whose hidden rows may hold NaN, if it can join a computed factor
                 let masked = is_predicate(g, &groups[i]) && is_raw(g, &groups[j]);
-                (masked, dims[j].intersection(self.loops).len(), dims[j].len(), Reverse(used(&groups[j])), j, i)
+                (masked, dims[j].intersection(self.loops).len(), Reverse(used(&groups[j])), dims[j].len(), j, i)
             });
             let (from, into) = match best {
                 Some(pair) => pair,

@@ -142,7 +142,8 @@ fn product(g: &mut Graph, operands: &[Scaled], exponents: &[i8]) -> Scaled {
     let mut shift: Vec<(NodeId, i8)> = vec![];
     let mut factors = vec![];
     for (x, &e) in operands.iter().zip(exponents) {
-        let powers: Option<Vec<_>> = x.shift.iter().map(|s| Some((s.0, i8::try_from(s.1 as i32 * e as i32 / 2).ok().filter(|_| s.1 as i32 * e as i32 % 2 == 0)?))).collect();
+        let powers: Option<Vec<_>> =
+            x.shift.iter().map(|s| Some((s.0, i8::try_from(s.1 as i32 * e as i32 / 2).ok().filter(|_| s.1 as i32 * e as i32 % 2 == 0)?))).collect();
         let Some(powers) = powers else {
             factors.push((restore(g, x), e)); // a quarter of a shift has no name
             continue;

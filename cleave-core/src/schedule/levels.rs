@@ -28,8 +28,7 @@ pub fn levels(builder: &Builder, scope: &Scope) -> Vec<usize> {
         level = next
     }
     let top = level.iter().copied().max().unwrap_or(0);
-    let is_valid =
-        |l: &[usize]| (0..l.len()).all(|i| l[i] <= top && earliest(i, l) <= l[i] && (0..l.len()).all(|j| !tied(i, j) || l[i] == l[j]));
+    let is_valid = |l: &[usize]| (0..l.len()).all(|i| l[i] <= top && earliest(i, l) <= l[i] && (0..l.len()).all(|j| !tied(i, j) || l[i] == l[j]));
     let streamed = |l: &[usize]| {
         let loads = units.iter().zip(l).flat_map(|(u, l)| u.inner.iter().filter(|n| builder.is_load(**n)).map(move |n| (*l, u.dim.0, *n)));
         loads.collect::<BTreeSet<_>>().into_iter().map(|x| builder.weight(x.2)).sum::<f64>()

@@ -14,10 +14,11 @@ pub mod variants;
 
 use crate::axis::AxisId;
 use crate::dtype::{DType, Element};
-use crate::graph::{Access, Graph, Input, NodeId, Op, Output, Store};
+use crate::graph::{Access, Graph, Input, InputId, NodeId, Output, Store};
 use crate::tile::{DimId, DimSet, Part, Program, Role, Statement, Workspace, dims_of};
 use elaborate::Framed;
 use roles::{StoreId, Variant};
+use std::collections::HashMap;
 
 /// The most programs that an algorithm gets.
 pub const MOST_PROGRAMS: usize = 6;
@@ -29,7 +30,7 @@ const KEEP_BOUND: usize = 8192;
 pub fn programs(algorithm: u32, graph: &Graph, bounds: &[(AxisId, usize)]) -> Vec<Program> {
     let framed = variants::prepare(graph);
     let mut programs: Vec<Program> = vec![];
-    for variant in variants::variants(&framed) {
+    for variant in variants::variants(&framed, bounds) {
         let p = program(algorithm, &framed, &variant, bounds);
         if programs.iter().all(|q| q.launches != p.launches) {
             programs.push(p)
@@ -53,7 +54,6 @@ pub fn program(algorithm: u32, framed: &Framed, variant: &Variant, bounds: &[(Ax
         let free = framed.graph.free();
         let mut launch = framed.clone();
         launch.graph.outputs.iter_mut().for_each(|o| o.stores.clear());
-        let first = program.workspaces.len();
         for &n in &now {
             let axes: Vec<AxisId> = free[n.index()].iter().collect();
             let (name, access) = (format!("workspace{}", program.workspaces.len()), Access::plain(axes.iter().copied()));
@@ -67,21 +67,17 @@ pub fn program(algorithm: u32, framed: &Framed, variant: &Variant, bounds: &[(Ax
         }
         program.launches.push(parts(&launch, variant));
         let inputs = framed.graph.inputs.len() - now.len();
-        cuts.retain(|c| !now.contains(c));
-        let (before, kept) = (framed, &mut cuts);
-        let mut moved = vec![];
+        let before = framed;
+        let mut moved: HashMap<NodeId, NodeId> = HashMap::new();
         framed = before.rebuild(|g, old, op, operands| {
             let new = match now.iter().position(|n| *n == old) {
-                Some(i) => g.read(crate::graph::InputId((inputs + i) as u32), before.graph.inputs[inputs + i].storage.clone()),
+                Some(i) => g.read(InputId((inputs + i) as u32), before.graph.inputs[inputs + i].storage.clone()),
                 None => g.intern(op.clone(), operands),
             };
-            moved.push((old, new));
+            moved.insert(old, new);
             new
         });
-        // what only the cut nodes needed is gone
-        *kept = kept.iter().filter_map(|c| moved.iter().find(|m| m.0 == *c).map(|m| m.1)).collect();
-        debug_assert!(first < program.workspaces.len());
-        framed = framed.rebuild(|g, _, op, operands| g.intern(op.clone(), operands))
+        cuts = cuts.iter().filter(|c| !now.contains(c)).filter_map(|c| moved.get(c).copied()).collect();
     }
     program.launches.push(parts(&framed, variant));
     program.bounds = limits(&program, variant, bounds);
@@ -119,7 +115,9 @@ fn stores_in(body: &[Statement]) -> bool {
 fn limits(program: &Program, variant: &Variant, bounds: &[(AxisId, usize)]) -> Vec<(AxisId, usize)> {
     let parts = || program.launches.iter().flatten();
     let on_chip = parts().flat_map(|p| p.dims.iter().filter(|d| d.role == Role::Chip).flat_map(|d| d.axes.iter().copied()));
-    let kept = parts().flat_map(|p| p.statements().into_iter().filter_map(|(_, s)| if let Statement::Loop(l) = s { (!l.keep.is_empty()).then(|| p.dim(l.dim).axes.clone()) } else { None }));
+    let kept = parts().flat_map(|p| {
+        p.statements().into_iter().filter_map(|(_, s)| if let Statement::Loop(l) = s { (!l.keep.is_empty()).then(|| p.dim(l.dim).axes.clone()) } else { None })
+    });
     let kept: Vec<AxisId> = kept.flatten().filter(|a| variant.keep.contains(*a)).collect();
     let mut limits: Vec<(AxisId, usize)> = on_chip.map(|a| (a, CHIP_BOUND)).chain(kept.into_iter().map(|a| (a, KEEP_BOUND))).collect();
     limits.sort();

@@ -9,7 +9,7 @@ use super::associate::group;
 use super::elaborate::{Framed, elaborate};
 use super::roles::{Variant, all_stores, dims, groups, restrict};
 use super::{program, repeated};
-use crate::axis::AxisSet;
+use crate::axis::{AxisId, AxisSet};
 use crate::graph::{Graph, NodeId, Op};
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub fn prepare(graph: &Graph) -> Framed {
 }
 
 /// The variants of a graph, most promising first; the last has nothing on chip.
-pub fn variants(framed: &Framed) -> Vec<Variant> {
+pub fn variants(framed: &Framed, bounds: &[(AxisId, usize)]) -> Vec<Variant> {
     let looped = Variant { pack: true, ..Variant::default() };
     let (inner, lacking) = nested(framed);
     let whole = inner.union(lacking);
@@ -30,21 +30,21 @@ pub fn variants(framed: &Framed) -> Vec<Variant> {
     if !whole.is_empty() && !grid.is_subset(whole) {
         variants.extend(kept(framed, Variant { chip: whole, ..looped.clone() }))
     }
-    let cuts = cuts(framed, AxisSet::EMPTY);
-    let cut = Variant { cuts, ..looped.clone() };
-    let cut_first = whole.is_empty();
-    if !cut_first && !cut.cuts.is_empty() {
-        variants.push(cut.clone())
-    }
+    let cut = Variant { cuts: cuts(framed), ..looped.clone() };
+    let cut = (!cut.cuts.is_empty()).then_some(cut);
+    // what is bounded is small: a cut that stores only that comes first
+    let bounded: AxisSet = bounds.iter().map(|b| b.0).collect();
+    let free = framed.graph.free();
+    let is_small = |v: &Variant| v.cuts.iter().all(|n| free[n.index()].is_subset(bounded));
+    let (small, large): (Vec<_>, Vec<_>) = cut.into_iter().partition(is_small);
+    variants.splice(0..0, small);
     if inner != whole && !inner.is_empty() {
         variants.extend(kept(framed, Variant { chip: inner, ..looped.clone() }))
     }
     let mut last = kept(framed, looped.clone());
     let plain = last.pop();
     variants.extend(last);
-    if cut_first && !cut.cuts.is_empty() {
-        variants.push(cut)
-    }
+    variants.extend(large);
     // a mask that varies along a packed axis bounds its loop better where the axis is alone
     if packs_a_mask(framed, &looped) {
         let first = variants.first().or(plain.as_ref()).cloned();
@@ -162,22 +162,24 @@ fn nested(framed: &Framed) -> (AxisSet, AxisSet) {
     (inner, lacking)
 }
 
-/// The nodes that a variant with `chip` may leave to an earlier launch.
-fn cuts(framed: &Framed, chip: AxisSet) -> Vec<NodeId> {
-    let mut cuts: BTreeSet<NodeId> = BTreeSet::new();
-    for view in views(framed, chip) {
+/// The nodes that may be left to an earlier launch: the innermost ones that would be computed again inside the loop of another
+/// reduction, or, without such, what loops wait for: those with a store, and those that would wait for the same in several tiles.
+fn cuts(framed: &Framed) -> Vec<NodeId> {
+    let (mut nested, mut awaited): (BTreeSet<NodeId>, BTreeSet<NodeId>) = Default::default();
+    for view in views(framed, AxisSet::EMPTY) {
         let g = view.graph();
         for s in g.stores() {
             if s.1.access.axes().intersects(view.loops) || view.free(s.1.node).intersects(view.loops) {
-                cuts.extend(view.awaited(&[s.1.node]))
+                awaited.extend(view.awaited(&[s.1.node]))
             }
         }
         for &n in view.live.iter().filter(|n| g.op(**n).reduced().intersects(view.loops)) {
             let own_frame = |e: &NodeId| view.framed.tower_of(n).is_some_and(|t| t.frame == *e);
             let recomputed = |e: &NodeId| view.reductions(*e).iter().any(|r| !view.lacking(*r).is_empty());
-            cuts.extend(view.awaited(g.operands(n)).into_iter().filter(|e| !own_frame(e) && recomputed(e)));
-            g.operands(n).iter().for_each(|o| view.frontier(*o, &mut cuts))
+            awaited.extend(view.awaited(g.operands(n)).into_iter().filter(|e| !own_frame(e) && recomputed(e)));
+            g.operands(n).iter().for_each(|o| view.frontier(*o, &mut nested))
         }
     }
-    cuts.into_iter().collect()
+    let innermost = |n: &&NodeId| nested.iter().all(|m| m == *n || !framed.graph.cone([**n]).contains(m));
+    if nested.is_empty() { awaited.into_iter().collect() } else { nested.iter().filter(innermost).copied().collect() }
 }
