@@ -80,7 +80,9 @@ fn linear(addends: &[(Rational, String)], constant: Rational) -> String {
         };
         text += part
     };
-    for (k, x) in addends {
+    // a positive addend leads, if there is one
+    let (above, below): (Vec<_>, Vec<_>) = addends.iter().partition(|a| !a.0.is_negative());
+    for (k, x) in above.into_iter().chain(below) {
         let size = if k.is_negative() { k.neg().unwrap_or(*k) } else { *k };
         add(k.is_negative(), &if size.is_one() { x.clone() } else { format!("{} * {x}", number(size)) })
     }

@@ -32,32 +32,42 @@ impl<'a> From<&'a Op> for Form<'a> {
 }
 
 /// Operations of a transcendental function, of a division or root, of a square.
-const FUNCTION: f64 = 8.0;
+pub const FUNCTION: f64 = 8.0;
 const ROOT: f64 = 4.0;
 const SQUARE: f64 = 1.0;
 
-/// The flops of one operation that varies over `free`, its operands over `operands`.
-pub fn flops(form: Form, free: AxisSet, operands: &[AxisSet]) -> Vec<(AxisSet, f64)> {
+/// What of an operand the flops of its user depend on.
+#[derive(Clone, Copy)]
+pub struct Operand {
+    pub free: AxisSet,
+    pub predicate: bool,
+}
+
+/// The flops of one operation that varies over `free`.
+pub fn flops(form: Form, free: AxisSet, operands: &[Operand]) -> Vec<(AxisSet, f64)> {
     match form {
         Form::Leaf => vec![],
         Form::Function => vec![(free, FUNCTION)],
         Form::Greatest => vec![(free, operands.len() as f64 - 1.0)],
-        Form::Reduction => vec![(operands.iter().fold(AxisSet::EMPTY, |s, o| s.union(*o)), 1.0)],
+        Form::Reduction => vec![(operands.iter().fold(AxisSet::EMPTY, |s, o| s.union(o.free)), 1.0)],
         Form::Linear(k, c) => {
-            let scaled = operands.iter().zip(k).filter(|(_, k)| !k.is_one() && **k != Rational::MINUS_ONE).map(|(o, _)| (*o, 1.0));
+            let scaled = operands.iter().zip(k).filter(|(_, k)| !k.is_one() && **k != Rational::MINUS_ONE).map(|(o, _)| (o.free, 1.0));
             let additions = k.len() as f64 - if c.is_zero() { 1.0 } else { 0.0 };
             scaled.chain([(free, additions)]).filter(|t| t.1 != 0.0).collect()
         }
         Form::Product(e) => {
-            let powers = operands.iter().zip(e).filter(|(_, e)| **e != 2).map(|(o, e)| (*o, if *e == 4 { SQUARE } else { ROOT }));
+            let powers = operands.iter().zip(e).filter(|(_, e)| **e != 2).map(|(o, e)| (o.free, if *e == 4 { SQUARE } else { ROOT }));
             let mut flops: Vec<(AxisSet, f64)> = powers.collect();
-            // operands of few axes meet first
-            let mut order = operands.to_vec();
-            order.sort_by_key(|o| (o.len(), *o));
-            let mut met = order.first().copied().unwrap_or_default();
+            let (masks, mut order): (Vec<&Operand>, Vec<&Operand>) = operands.iter().partition(|o| o.predicate);
+            // operands of few axes meet first; a mask acts on the smallest one that varies wherever it does
+            order.sort_unstable_by_key(|o| (o.free.len(), o.free));
+            let mut met = order.first().map_or(free, |o| o.free);
             for o in order.iter().skip(1) {
-                met = met.union(*o);
+                met = met.union(o.free);
                 flops.push((met, 1.0))
+            }
+            for mask in masks {
+                flops.push((order.iter().find(|o| mask.free.is_subset(o.free)).map_or(free, |o| o.free), 1.0))
             }
             flops
         }
@@ -136,7 +146,8 @@ pub fn cost(graph: &Graph) -> Cost {
     for (i, n) in live.iter().enumerate() {
         place[n.index()] = i;
         operands.push(graph.operands(*n).iter().map(|o| place[o.index()]).collect());
-        let of: Vec<AxisSet> = graph.operands(*n).iter().map(|o| free[o.index()]).collect();
+        let of: Vec<Operand> =
+            graph.operands(*n).iter().map(|o| Operand { free: free[o.index()], predicate: matches!(graph.op(*o), Op::Predicate(_)) }).collect();
         for (axes, c) in flops(graph.op(*n).into(), free[n.index()], &of) {
             cost.flops.add(axes, c)
         }

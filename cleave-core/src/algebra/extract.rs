@@ -4,10 +4,10 @@
 //! spills) under a scenario of extents. For each objective a fixpoint over the classes takes the form that is cheapest as a
 //! tree; hill climbing over single choices then lowers the exact cost of the DAG, in which shared terms count once. Only forms
 //! within scope are chosen: their free axes are those of their class.
-use super::cost::{self, Form, Step};
+use super::cost::{self, Form, Operand, Step};
 use super::term::{Head, Node, Terms, free_of};
 use crate::axis::{AxisId, AxisSet};
-use crate::graph::{Graph, NodeId};
+use crate::graph::{Function, Graph, NodeId};
 use egg::Id;
 
 /// What a choice is ranked by, first to last.
@@ -79,8 +79,16 @@ impl<'a> Space<'a> {
             let in_scope = terms[*id].nodes.iter().filter(|n| free_of(n, &terms.analysis, free) == free(*id));
             let items = in_scope.map(|node| {
                 reduced = reduced.union(node.head.reduced());
-                let operands: Vec<AxisSet> = node.children.iter().map(|c| free(*c)).collect();
-                let flops = cost::flops(form(&node.head), free(*id), &operands);
+                let operands: Vec<Operand> = node.children.iter().map(|c| Operand { free: free(*c), predicate: terms[*c].data.predicate }).collect();
+                let mut flops = cost::flops(form(&node.head), free(*id), &operands);
+                if let Head::Product(_) = node.head {
+                    // a product of exponentials costs as if each were taken where the product is, so that the exponential of the
+                    // sum is preferred: its exponent is what a frame shifts
+                    let exponentials = node.children.iter().filter(|c| is_exponential(terms, **c)).count();
+                    if exponentials > 1 {
+                        flops.push((free(*id), cost::FUNCTION * (exponentials - 1) as f64))
+                    }
+                }
                 let children = node.children.iter().map(|c| place[usize::from(terms.find(*c))]).collect();
                 Item { node, children, reduced: node.head.reduced(), flops, price: 0.0 }
             });
@@ -225,6 +233,10 @@ impl<'a> Space<'a> {
 pub struct Extracted {
     pub graph: Graph,
     pub chosen: Vec<Node>,
+}
+
+fn is_exponential(terms: &Terms, class: Id) -> bool {
+    terms[class].nodes.iter().any(|n| n.head == Head::Apply(Function::Exp))
 }
 
 fn form(head: &Head) -> Form<'_> {

@@ -4,7 +4,7 @@
 //! guards and controls checked. Only nodes that a snapshot calls usable are seen below the root.
 use super::schema::{Addend, Axes, Coefficient, Control, Factor, Power, Row, Split, Term, Var};
 use super::split;
-use super::term::{Head, Node, Terms};
+use super::term::{Data, Head, Node, Terms};
 use crate::axis::AxisSet;
 use crate::rational::Rational;
 use egg::Id;
@@ -56,21 +56,49 @@ pub struct Match {
     pub open: Vec<Open>,
 }
 
-/// The terms as one iteration sees them: for each class (by index) the nodes that may be matched below a root.
+/// A class as one iteration sees it.
+pub struct Class<'a> {
+    pub data: &'a Data,
+    pub nodes: &'a [Node],
+    /// The nodes that may be matched below a root.
+    pub usable: Vec<usize>,
+    /// The kinds of the usable nodes, as bits.
+    pub kinds: u16,
+}
+
+/// The terms as one iteration sees them, by the index of the class. Between two rebuilds all names of classes are final, so no
+/// look-up goes through the union-find.
 pub struct Snapshot<'a> {
     pub terms: &'a Terms,
-    pub usable: &'a [Vec<usize>],
+    pub classes: Vec<Option<Class<'a>>>,
 }
 
 impl<'a> Snapshot<'a> {
-    pub fn nodes(&self, class: Id) -> impl Iterator<Item = &'a Node> {
-        let class = self.terms.find(class);
-        let nodes = &self.terms[class].nodes;
-        self.usable[usize::from(class)].iter().map(move |i| &nodes[*i])
+    pub fn class(&self, id: Id) -> &Class<'a> {
+        match &self.classes[usize::from(id)] {
+            Some(class) => class,
+            None => unreachable!("a rebuilt graph names only classes that it has"),
+        }
+    }
+    pub fn free(&self, id: Id) -> AxisSet {
+        self.class(id).data.free
+    }
+    pub fn nodes(&self, id: Id) -> impl Iterator<Item = &'a Node> {
+        let class = self.class(id);
+        let nodes = class.nodes;
+        class.usable.iter().map(move |i| &nodes[*i])
+    }
+    /// Keeps those usable nodes of a class that pass.
+    pub fn retain(&mut self, id: Id, keep: impl Fn(&Node) -> bool) {
+        if let Some(class) = &mut self.classes[usize::from(id)] {
+            let nodes = class.nodes;
+            class.usable.retain(|i| keep(&nodes[*i]));
+            class.kinds = class.usable.iter().fold(0, |bits, i| bits | kind_of(&nodes[*i]))
+        }
     }
     /// Every instance of the row at a node of a class.
     pub fn instances(&self, row: &Row, class: Id, node: &Node) -> Vec<Env> {
-        if !same_kind(&row.left, node) {
+        if !self.possible(&row.left, node) {
             return vec![];
         }
         let mut instances = vec![];
@@ -87,15 +115,49 @@ impl<'a> Snapshot<'a> {
         }
         instances
     }
+    /// A quick look, before any binding: has the class a node of the kind that the schema asks for?
+    fn may_be(&self, term: &Term, id: Id) -> bool {
+        self.class(id).kinds & kinds(term) != 0 || matches!(term, Term::Any(_))
+    }
+    /// The same for a node, and for those below it that the schema singles out.
+    fn possible(&self, term: &Term, node: &Node) -> bool {
+        kind_of(node) & kinds(term) != 0
+            && match term {
+                Term::Sum(_, x) | Term::Maximum(_, x, _) | Term::Apply(_, x) => self.may_be(x, node.children[0]),
+                Term::Product(factors) => {
+                    factors.iter().all(|f| if let Factor::One(t, _) = f { node.children.iter().any(|c| self.may_be(t, *c)) } else { true })
+                }
+                Term::Linear(addends) => {
+                    addends.iter().all(|a| if let Addend::One(_, t) = a { node.children.iter().any(|c| self.may_be(t, *c)) } else { true })
+                }
+                _ => true,
+            }
+    }
 }
 
-fn same_kind(term: &Term, node: &Node) -> bool {
-    match (term, &node.head) {
-        (Term::Product(_), Head::Product(_)) | (Term::Linear(_), Head::Linear(..)) | (Term::Sum(..), Head::Sum(_)) | (Term::Maximum(..), Head::Maximum(_)) => {
-            true
-        }
-        (Term::Apply(f, _), Head::Apply(g)) => f == g,
-        _ => false,
+/// The kind of a node as a bit; 0 for those that no left side begins with.
+pub fn kind_of(node: &Node) -> u16 {
+    match &node.head {
+        Head::Product(_) => 1,
+        Head::Linear(..) => 2,
+        Head::Sum(_) => 4,
+        Head::Maximum(_) => 8,
+        Head::Apply(f) => 16 << *f as u16,
+        _ => 0,
+    }
+}
+
+/// The kinds that a schema matches.
+pub fn kinds(term: &Term) -> u16 {
+    match term {
+        Term::Any(_) => u16::MAX,
+        Term::Named(_, inner) => kinds(inner),
+        Term::Product(_) => 1,
+        Term::Linear(_) => 2,
+        Term::Sum(..) => 4,
+        Term::Maximum(..) => 8,
+        Term::Apply(f, _) => 16 << *f as u16,
+        Term::Size(_) | Term::Number(_) => 0,
     }
 }
 
@@ -119,7 +181,7 @@ impl Form<'_> {
                 }
                 self.term(inner, class, m)
             }
-            _ => self.snapshot.nodes(class).filter(|n| same_kind(term, n)).flat_map(|n| self.node(term, n, m.clone())).collect(),
+            _ => self.snapshot.nodes(class).filter(|n| self.snapshot.possible(term, n)).flat_map(|n| self.node(term, n, m.clone())).collect(),
         }
     }
     fn bind_class(&self, m: &mut Match, v: Var, class: Id) -> bool {
@@ -174,7 +236,7 @@ impl Form<'_> {
                 let mut all = vec![];
                 for i in 0..rest.len() {
                     let (x, e) = rest[i];
-                    if !power_fits(power, e) {
+                    if !power_fits(power, e) || !self.snapshot.may_be(term, x) {
                         continue;
                     }
                     let mut with_power = m.clone();
@@ -190,7 +252,11 @@ impl Form<'_> {
             Factor::Every(family, term, power) => {
                 let mut members = vec![];
                 rest.retain(|(x, e)| {
-                    let found = if power_fits(power, *e) { self.member(term, *x, |env| bind_power(env, power, *e), &m.env) } else { vec![] };
+                    let found = if power_fits(power, *e) && self.snapshot.may_be(term, *x) {
+                        self.member(term, *x, |env| bind_power(env, power, *e), &m.env)
+                    } else {
+                        vec![]
+                    };
                     let keep = found.is_empty();
                     if !keep {
                         members.push(found)
@@ -228,6 +294,9 @@ impl Form<'_> {
                 let mut all = vec![];
                 for i in 0..rest.len() {
                     let (k, x) = rest[i];
+                    if !self.snapshot.may_be(term, x) {
+                        continue;
+                    }
                     let mut with_coefficient = m.clone();
                     if !bind_coefficient(&mut with_coefficient.env, coefficient, k) {
                         continue;
@@ -272,7 +341,7 @@ impl Form<'_> {
         }
         for control in self.row.control {
             if let Control::Varies(v, axes) = control {
-                found.retain(|m| m.env.get(*v).is_none_or(|x| split::free(self.snapshot.terms, x).intersects(outer.axes(*axes))))
+                found.retain(|m| m.env.get(*v).is_none_or(|x| split::free(self.snapshot, x).intersects(outer.axes(*axes))))
             }
         }
         found

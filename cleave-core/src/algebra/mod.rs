@@ -11,6 +11,7 @@ mod cost;
 pub mod derive;
 pub mod extract;
 mod matcher;
+mod relabel;
 pub mod rules;
 pub mod saturate;
 pub mod schema;
@@ -20,13 +21,18 @@ pub mod term;
 
 pub use cost::cost;
 
+use crate::axis::AxisId;
+use crate::graph::Graph;
 use crate::kernel::{Algorithm, Kernel};
 use check::Unequal;
 use derive::Derivations;
-use extract::{Extracted, Objective, Space, scenarios};
+use egg::Id;
+use extract::{Extents, Extracted, Objective, Space, scenarios};
+use relabel::Relabel;
 use saturate::{Growth, saturate};
 use schema::{Control, Row};
 use select::Candidate;
+use term::Terms;
 
 /// What a search found.
 #[derive(Clone, Debug)]
@@ -61,49 +67,68 @@ pub fn search(kernel: &Kernel) -> Search {
 /// The same under another table of rules, and another cap.
 pub fn search_with(kernel: &Kernel, rows: &[Row], cap: usize) -> Search {
     let mut statistics = Statistics { saturated: true, ..Statistics::default() };
-    let mut candidates = vec![];
-    let cancels = run(kernel, rows, cap, &mut statistics, &mut candidates);
+    let order = Relabel::by_use(&kernel.graph);
+    let graph = order.graph(&kernel.graph);
+    let bounds: Vec<(AxisId, usize)> = kernel.bounds.iter().map(|(a, n)| (order.axis(*a), *n)).collect();
+    let scenarios = scenarios(&graph, &bounds);
+    let mut runs = vec![];
+    runs.extend(run(&graph, rows.to_vec(), cap, &mut statistics));
+    let cancels = runs.iter().any(|r| r.growth.log.iter().any(|a| a.row.is_some_and(|row| rows[row].control.contains(&Control::Cancels))));
     if cancels {
         // what loses low bits may be cheaper than what does not: a second search lets the safe forms survive beside it
-        let safe: Vec<Row> = rows.iter().filter(|r| !r.control.contains(&Control::Cancels)).copied().collect();
-        candidates.iter_mut().for_each(|c| c.cancels = true);
-        run(kernel, &safe, cap, &mut statistics, &mut candidates);
+        let safe = rows.iter().filter(|r| !r.control.contains(&Control::Cancels)).copied().collect();
+        runs.extend(run(&graph, safe, cap, &mut statistics))
     }
-    let source = Algorithm { name: "source".into(), graph: kernel.graph.clone(), cost: cost(&kernel.graph), derivation: vec![] };
-    let scenarios = scenarios(&kernel.graph, &kernel.bounds);
-    let (algorithms, rejected) = checked(kernel, select::select(source, candidates, &scenarios));
+    let mut candidates = vec![];
+    for (i, r) in runs.iter().enumerate() {
+        let found = extracted(&graph, r, &scenarios);
+        candidates.extend(found.into_iter().map(|e| Candidate { cost: cost(&e.graph), extracted: e, run: i, cancels: cancels && i == 0 }))
+    }
+    let source = Algorithm { name: "source".into(), cost: cost(&graph), graph, derivation: vec![] };
+    let selected = select::select(&source, candidates, &scenarios);
+    let derivations: Vec<Derivations> = runs.iter().map(|r| Derivations::new(&r.terms, &r.rows, &r.growth.log)).collect();
+    let back = order.inverse();
+    let mut algorithms = vec![Algorithm { cost: back.cost(&source.cost), graph: kernel.graph.clone(), ..source.clone() }];
+    for (name, c) in selected {
+        let derivation = derivations[c.run].steps(&c.extracted.chosen, &source.graph);
+        algorithms.push(Algorithm { name, graph: back.back(&c.extracted.graph, &kernel.graph), cost: back.cost(&c.cost), derivation })
+    }
+    let (algorithms, rejected) = checked(kernel, algorithms);
     Search { algorithms, rejected, statistics }
 }
 
-/// One search. Says whether a row was used that may cancel.
-fn run(kernel: &Kernel, rows: &[Row], cap: usize, statistics: &mut Statistics, candidates: &mut Vec<Candidate>) -> bool {
-    let Some((mut terms, root)) = term::from_graph(&kernel.graph) else { return false };
-    let Growth { log, iterations, saturated } = saturate(&mut terms, rows, cap);
-    statistics.iterations = statistics.iterations.max(iterations);
+/// A saturated e-graph of a kernel.
+struct Run {
+    terms: Terms,
+    root: Id,
+    rows: Vec<Row>,
+    growth: Growth,
+}
+
+/// Saturates the terms of a graph; `None` if that does not end within the cap, or if the graph cannot be searched.
+fn run(graph: &Graph, rows: Vec<Row>, cap: usize, statistics: &mut Statistics) -> Option<Run> {
+    let (mut terms, root) = term::from_graph(graph)?;
+    let growth = saturate(&mut terms, &rows, cap);
+    statistics.iterations = statistics.iterations.max(growth.iterations);
     statistics.nodes = statistics.nodes.max(terms.total_number_of_nodes());
     statistics.classes = statistics.classes.max(terms.number_of_classes());
-    statistics.saturated &= saturated;
-    if !saturated {
-        return false;
-    }
-    let mut space = Space::new(&terms, root);
-    let scenarios = scenarios(&kernel.graph, &kernel.bounds);
+    statistics.saturated &= growth.saturated;
+    growth.saturated.then_some(Run { terms, root, rows, growth })
+}
+
+/// The best graphs of a run for every objective.
+fn extracted(graph: &Graph, run: &Run, scenarios: &[Extents]) -> Vec<Extracted> {
+    let mut space = Space::new(&run.terms, run.root);
     let mut found: Vec<Extracted> = vec![];
     let tasks = [Objective::Passes, Objective::Spills].into_iter().map(|o| (o, &scenarios[0])).chain(scenarios.iter().map(|s| (Objective::Flops, s)));
     for (objective, extents) in tasks {
-        if let Some(e) = space.best(objective, extents, &kernel.graph)
+        if let Some(e) = space.best(objective, extents, graph)
             && !found.iter().any(|f| f.graph.nodes == e.graph.nodes)
         {
             found.push(e)
         }
     }
-    let derivations = Derivations::new(&terms, rows, &log);
-    candidates.extend(found.into_iter().map(|e| {
-        let cost = cost(&e.graph);
-        let derivation = derivations.steps(&e.chosen, &kernel.graph);
-        Candidate { graph: e.graph, cost, derivation, cancels: false }
-    }));
-    log.iter().any(|a| a.row.is_some_and(|r| rows[r].control.contains(&Control::Cancels)))
+    found
 }
 
 /// Splits algorithms into those that are equal to the first one, numerically, and those that are not.

@@ -80,15 +80,6 @@ pub const TABLE: &[Row] = &[
         )
     },
     Row {
-        guards: &[G::Disjoint(Free('c'), Axes('A'))],
-        split: Split::OneGroup('c'),
-        ..row(
-            "factor out one group",
-            Sum(Is('A'), &Product(&[F::Many('c'), F::Many('x')])),
-            Product(&[F::Many('c'), F::One(Sum(Is('A'), &Product(&[F::Many('x')])), P::Is(2))]),
-        )
-    },
-    Row {
         guards: &[G::Disjoint(Axes('A'), Axes('B')), G::Disjoint(Free('r'), Axes('B'))],
         control: &[C::AtMost(LONGEST, &['r'])],
         ..row(

@@ -3,12 +3,10 @@
 //! Comes in: the terms of a kernel and a table of rows. Goes out: the same classes with more forms, and the log of the
 //! instances that did it. Kept: the result depends on the order of ids alone, never on a clock or on the order of a hash map.
 use super::build::{Scope, build};
-use super::matcher::{Env, Snapshot, Value};
-use super::schema::{Control, Row, Term};
-use super::term::{Head, Node, Terms, normal, normalise};
-use crate::axis::AxisSet;
-use crate::rational::Rational;
-use egg::{Id, Language};
+use super::matcher::{Class, Env, Snapshot, Value, kind_of};
+use super::schema::{Control, Row};
+use super::term::{Data, Node, Terms, normal, normalise};
+use egg::Id;
 
 /// An instance of a row that added a form or an equality.
 #[derive(Clone, Debug)]
@@ -46,9 +44,10 @@ struct Found {
 /// Applies the rows until nothing changes or the graph has more than `cap` nodes.
 pub fn saturate(terms: &mut Terms, rows: &[Row], cap: usize) -> Growth {
     let mut growth = Growth { log: vec![], iterations: 0, saturated: false };
+    let mut seen = vec![];
     while growth.iterations < ITERATIONS && terms.total_number_of_nodes() <= cap {
         growth.iterations += 1;
-        let found = instances(terms, rows);
+        let found = instances(terms, rows, &mut seen);
         let mut changed = false;
         for f in found {
             let before = terms.nodes().len();
@@ -75,46 +74,91 @@ pub fn saturate(terms: &mut Terms, rows: &[Row], cap: usize) -> Growth {
     growth
 }
 
-/// All instances of all rows, by class, node and row.
-fn instances(terms: &Terms, rows: &[Row]) -> Vec<Found> {
-    let mut classes: Vec<Id> = terms.classes().map(|c| c.id).collect();
-    classes.sort_unstable();
-    let by_kind = by_kind(rows);
+/// What the last iteration saw of each class: its nodes, which of them were usable, and its facts. An instance can be new only
+/// where that changed, or near above.
+type Seen = Vec<Option<(Vec<Node>, Vec<usize>, Data)>>;
+
+/// How far below its root an instance may look: the deepest left side, and one more for its controls.
+const REACH: usize = 4;
+
+/// The instances of all rows that the last iteration has not seen, by class, node and row.
+fn instances(terms: &Terms, rows: &[Row], seen: &mut Seen) -> Vec<Found> {
+    let mut ids: Vec<Id> = terms.classes().map(|c| c.id).collect();
+    ids.sort_unstable();
+    let simplifying: Vec<usize> = (0..rows.len()).filter(|r| rows[*r].control.contains(&Control::Simplify)).collect();
     let mut found = vec![];
     // what a constructor would write otherwise is replaced by that, and matched by nothing else
-    let mut usable: Vec<Vec<usize>> = vec![vec![]; terms.nodes().len()];
-    for &class in &classes {
-        for (i, node) in terms[class].nodes.iter().enumerate() {
+    let mut snapshot = Snapshot { terms, classes: (0..terms.nodes().len()).map(|_| None).collect() };
+    for &id in &ids {
+        let class = &terms[id];
+        let (mut usable, mut kinds) = (vec![], 0);
+        for (i, node) in class.nodes.iter().enumerate() {
             if normal(terms, node) {
-                usable[usize::from(class)].push(i)
+                usable.push(i);
+                kinds |= kind_of(node)
             } else {
-                found.push(Found { row: None, class, node: node.clone(), env: Env::default() })
+                found.push(Found { row: None, class: id, node: node.clone(), env: Env::default() })
             }
         }
+        snapshot.classes[usize::from(id)] = Some(Class { data: &class.data, nodes: &class.nodes, usable, kinds })
     }
-    let normal_nodes = usable.clone();
-    let plain = Snapshot { terms, usable: &normal_nodes };
-    for &class in &classes {
-        let simple = |node: &Node| {
-            !by_kind[node.discriminant() as usize].iter().any(|r| is_simplifying(&rows[*r]) && !plain.instances(&rows[*r], class, node).is_empty())
-        };
-        usable[usize::from(class)].retain(|i| simple(&terms[class].nodes[*i]))
+    // so is what a simplifying row rewrites
+    let mut simple: Vec<(Id, Vec<usize>)> = vec![];
+    for &id in &ids {
+        let class = snapshot.class(id);
+        let rewritten = |i: &&usize| simplifying.iter().any(|r| !snapshot.instances(&rows[*r], id, &class.nodes[**i]).is_empty());
+        let these: Vec<usize> = class.usable.iter().filter(rewritten).copied().collect();
+        if !these.is_empty() {
+            simple.push((id, these))
+        }
     }
-    let snapshot = Snapshot { terms, usable: &usable };
-    for &class in &classes {
-        let nodes = &terms[class].nodes;
-        for i in &normal_nodes[usize::from(class)] {
-            let simple = usable[usize::from(class)].contains(i);
-            for &r in &by_kind[nodes[*i].discriminant() as usize] {
-                if simple || is_simplifying(&rows[r]) {
-                    for env in snapshot.instances(&rows[r], class, &nodes[*i]) {
-                        found.push(Found { row: Some(r), class, node: nodes[*i].clone(), env })
-                    }
-                }
+    for (id, these) in &simple {
+        let nodes = snapshot.class(*id).nodes;
+        let gone: Vec<&Node> = these.iter().map(|i| &nodes[*i]).collect();
+        snapshot.retain(*id, |n| !gone.iter().any(|g| std::ptr::eq(*g, n)))
+    }
+    let changed = changed(&snapshot, &ids, seen);
+    for &id in &ids {
+        if !changed[usize::from(id)] {
+            continue;
+        }
+        let class = snapshot.class(id);
+        let rewritten: &[usize] = simple.iter().find(|s| s.0 == id).map_or(&[], |s| &s.1);
+        for (i, node) in class.nodes.iter().enumerate() {
+            let mut collect = |r: usize| {
+                let envs = snapshot.instances(&rows[r], id, node);
+                found.extend(envs.into_iter().map(|env| Found { row: Some(r), class: id, node: node.clone(), env }))
+            };
+            if class.usable.contains(&i) {
+                (0..rows.len()).for_each(&mut collect)
+            } else if rewritten.contains(&i) {
+                simplifying.iter().copied().for_each(&mut collect)
             }
         }
     }
     found
+}
+
+/// The classes, by index, at which an instance may be new; remembers what this iteration sees.
+fn changed(snapshot: &Snapshot, ids: &[Id], seen: &mut Seen) -> Vec<bool> {
+    seen.resize_with(snapshot.classes.len(), || None);
+    let mut changed = vec![false; snapshot.classes.len()];
+    for &id in ids {
+        let class = snapshot.class(id);
+        let same = |(nodes, usable, data): &(Vec<Node>, Vec<usize>, Data)| data == class.data && *usable == class.usable && nodes == class.nodes;
+        if !seen[usize::from(id)].as_ref().is_some_and(same) {
+            changed[usize::from(id)] = true;
+            seen[usize::from(id)] = Some((class.nodes.to_vec(), class.usable.clone(), class.data.clone()))
+        }
+    }
+    for _ in 0..REACH {
+        let below = changed.clone();
+        for &id in ids {
+            let class = snapshot.class(id);
+            changed[usize::from(id)] |= class.nodes.iter().any(|n| n.children.iter().any(|c| below[usize::from(*c)]))
+        }
+    }
+    changed
 }
 
 /// The class that the right side joins.
@@ -123,25 +167,4 @@ fn target(row: &Row, found: &Found) -> Id {
         Some(Value::Class(x)) => *x,
         _ => found.class,
     }
-}
-
-fn is_simplifying(row: &Row) -> bool {
-    row.control.contains(&Control::Simplify)
-}
-
-/// The rows whose left side begins with each kind of node.
-fn by_kind(rows: &[Row]) -> Vec<Vec<usize>> {
-    let mut kinds = vec![vec![]; 10];
-    for (i, row) in rows.iter().enumerate() {
-        let head = match row.left {
-            Term::Product(_) => Head::Product(vec![]),
-            Term::Linear(_) => Head::Linear(vec![], Rational::ZERO),
-            Term::Sum(..) => Head::Sum(AxisSet::EMPTY),
-            Term::Maximum(..) => Head::Maximum(AxisSet::EMPTY),
-            Term::Apply(f, _) => Head::Apply(f),
-            _ => continue,
-        };
-        kinds[Node::new(head, vec![]).discriminant() as usize].push(i)
-    }
-    kinds
 }

@@ -116,8 +116,6 @@ pub enum Split {
     /// The variable takes every member that the guards allow it, the other the rest; neither multiset is empty, nor are the axes
     /// of the variable.
     Maximal(Var),
-    /// The variable takes those of the maximal members that have equal free axes, one alternative for each of 2 to 3 such groups.
-    OneGroup(Var),
     /// Axes that occur in the same factors stand together: `axes` is one such group, `touched` its factors.
     Incidence {
         axes: Var,

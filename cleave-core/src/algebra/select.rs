@@ -3,18 +3,19 @@
 //! Comes in: the source and candidates. Goes out: the source and those candidates that are better than every other one in
 //! something: flops or spills under some scenario, or passes. Graphs of equal symbolic cost are one.
 use super::MOST;
-use super::extract::Extents;
+use super::extract::{Extents, Extracted};
 use crate::axis::{AxisId, AxisSet};
 use crate::cost::Cost;
 use crate::graph::{Graph, NodeId, Op};
-use crate::kernel::{Algorithm, Step};
+use crate::kernel::Algorithm;
 use crate::show;
 use std::collections::HashSet;
 
 pub struct Candidate {
-    pub graph: Graph,
+    pub extracted: Extracted,
     pub cost: Cost,
-    pub derivation: Vec<Step>,
+    /// The search that found it.
+    pub run: usize,
     /// A rule that may cancel was at hand; it is no better than a form found without, whatever it costs.
     pub cancels: bool,
 }
@@ -38,7 +39,8 @@ fn as_good(a: &[f64], b: &[f64]) -> bool {
     a.iter().zip(b).all(|(a, b)| *a <= b * (1.0 + MARGIN))
 }
 
-pub fn select(source: Algorithm, candidates: Vec<Candidate>, scenarios: &[Extents]) -> Vec<Algorithm> {
+/// The names and candidates that are worth keeping beside the source, at most [`MOST`] - 1.
+pub fn select(source: &Algorithm, candidates: Vec<Candidate>, scenarios: &[Extents]) -> Vec<(String, Candidate)> {
     let same = |a: &Cost, b: &Cost| a.flops == b.flops && a.passes == b.passes && a.spills == b.spills;
     let mut ranked: Vec<(Vec<f64>, Candidate)> = candidates.into_iter().map(|c| (profile(&c.cost, scenarios), c)).collect();
     ranked.sort_by(|a, b| a.0.iter().zip(&b.0).map(|(x, y)| x.total_cmp(y)).find(|o| o.is_ne()).unwrap_or(a.1.cancels.cmp(&b.1.cancels)));
@@ -51,36 +53,40 @@ pub fn select(source: Algorithm, candidates: Vec<Candidate>, scenarios: &[Extent
         }
     }
     kept.truncate(MOST - 1);
-    let mut algorithms = vec![source];
+    let mut named: Vec<(String, Candidate)> = vec![];
     for (_, c) in kept {
-        let name = name(&algorithms, &c);
-        algorithms.push(Algorithm { name, graph: c.graph, cost: c.cost, derivation: c.derivation })
+        named.push((name(source, &named, &c), c))
     }
-    algorithms
+    named
 }
 
 // ---- names ----------------------------------------------------------------------------------------------------------
 
-/// What distinguishes a candidate from the source, and a number if that is not unique.
-fn name(others: &[Algorithm], candidate: &Candidate) -> String {
-    let source = &others[0];
-    let mut parts: Vec<String> = vec![];
-    for (axis, n) in &candidate.cost.passes {
-        if source.cost.passes.iter().any(|(a, m)| a == axis && n < m) {
+/// What distinguishes a candidate from the source: fewer passes; if that is not unique what it contracts first; then a number.
+fn name(source: &Algorithm, others: &[(String, Candidate)], candidate: &Candidate) -> String {
+    let graph = &candidate.extracted.graph;
+    let fewer = candidate.cost.passes.iter().filter(|(axis, n)| source.cost.passes.iter().any(|(a, m)| a == axis && n < m));
+    let mut parts: Vec<String> = fewer
+        .map(|(axis, n)| {
             let count = match n {
                 1 => "one pass".into(),
                 2 => "two passes".into(),
                 n => format!("{n} passes"),
             };
-            parts.push(format!("{count} over {}", candidate.graph.axis(*axis)))
+            format!("{count} over {}", graph.axis(*axis))
+        })
+        .collect();
+    let taken = |n: &str| n.is_empty() || n == source.name || others.iter().any(|a| a.0 == n);
+    for first in first_contractions(&source.graph, graph) {
+        if !taken(&parts.join(", ")) {
+            break;
         }
+        parts.push(first)
     }
-    parts.extend(first_contractions(&source.graph, &candidate.graph));
     if parts.is_empty() {
         parts.push("rearranged".into())
     }
     let base = parts.join(", ");
-    let taken = |n: &str| others.iter().any(|a| a.name == n);
     if !taken(&base) { base } else { (2..).map(|i| format!("{base} ({i})")).find(|n| !taken(n)).unwrap_or(base) }
 }
 

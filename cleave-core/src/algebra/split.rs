@@ -1,17 +1,17 @@
 //! From a match of the form to instances: the row's split shares out open members, its guards and controls are checked.
 use super::matcher::{Env, Match, Open, Snapshot, Value};
 use super::schema::{Control, Guard, Key, Place, Row, Split, Var};
-use super::term::{Data, Terms, directed};
+use super::term::{Data, directed};
 use crate::axis::{AxisId, AxisSet};
 use crate::rational::Rational;
 use egg::Id;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The axes at which a value varies.
-pub fn free(terms: &Terms, value: &Value) -> AxisSet {
-    let of = |set: AxisSet, x: Id| set.union(terms[x].data.free);
+pub fn free(snapshot: &Snapshot, value: &Value) -> AxisSet {
+    let of = |set: AxisSet, x: Id| set.union(snapshot.free(x));
     match value {
-        Value::Class(x) => terms[*x].data.free,
+        Value::Class(x) => snapshot.free(*x),
         Value::Classes(all) => all.iter().fold(AxisSet::EMPTY, |s, x| of(s, *x)),
         Value::Factors(all) => all.iter().fold(AxisSet::EMPTY, |s, f| of(s, f.0)),
         Value::Addends(all, _) => all.iter().fold(AxisSet::EMPTY, |s, a| of(s, a.1)),
@@ -49,12 +49,12 @@ fn variables(guard: &Guard) -> [Var; 2] {
 }
 
 /// Does the guard hold in an environment that binds its variables (`outer` those of the row, `inner` those of a member)?
-fn holds(terms: &Terms, guard: &Guard, outer: &Env, inner: &Env) -> bool {
+fn holds(snapshot: &Snapshot, guard: &Guard, outer: &Env, inner: &Env) -> bool {
     let get = |v: &Var| inner.get(*v).or_else(|| outer.get(*v));
-    let all = |v: &Var, fact: &dyn Fn(&Data) -> bool| get(v).is_none_or(|x| members(x).iter().all(|m| fact(&terms[*m].data)));
+    let all = |v: &Var, fact: &dyn Fn(&Data) -> bool| get(v).is_none_or(|x| members(x).iter().all(|m| fact(snapshot.class(*m).data)));
     let place = |p: &Place| match p {
         Place::Axes(v) => get(v).map_or(AxisSet::EMPTY, |x| if let Value::Axes(a) = x { *a } else { AxisSet::EMPTY }),
-        Place::Free(v) => get(v).map_or(AxisSet::EMPTY, |x| free(terms, x)),
+        Place::Free(v) => get(v).map_or(AxisSet::EMPTY, |x| free(snapshot, x)),
     };
     let power = |v: &Var| if let Some(Value::Power(e)) = get(v) { *e } else { 0 };
     match guard {
@@ -76,15 +76,15 @@ fn holds(terms: &Terms, guard: &Guard, outer: &Env, inner: &Env) -> bool {
 }
 
 /// Every guard, about the variables of the row and about those of each member of a family.
-fn guarded(terms: &Terms, row: &Row, env: &Env) -> bool {
+fn guarded(snapshot: &Snapshot, row: &Row, env: &Env) -> bool {
     let none = Env::default();
     row.guards.iter().all(|guard| {
         let variables = variables(guard);
         if variables.iter().all(|v| env.get(*v).is_some()) {
-            return holds(terms, guard, env, &none);
+            return holds(snapshot, guard, env, &none);
         }
         env.0.iter().all(|(_, value)| match value {
-            Value::Family(all) => all.iter().all(|member| holds(terms, guard, env, member)),
+            Value::Family(all) => all.iter().all(|member| holds(snapshot, guard, env, member)),
             _ => true,
         })
     })
@@ -100,32 +100,30 @@ fn size(env: &Env, v: Var) -> usize {
 
 /// Do the guards hold, and do the controls let the instance pass?
 pub fn admits(snapshot: &Snapshot, row: &Row, class: Id, env: &Env) -> bool {
-    let terms = snapshot.terms;
     let control = row.control.iter().all(|control| match control {
-        Control::Other(v) => matches!(env.get(*v), Some(Value::Class(x)) if terms.find(*x) != class),
+        Control::Other(v) => matches!(env.get(*v), Some(Value::Class(x)) if *x != class),
         Control::Directed(v, form) => match (env.get(*v), env.get(*form)) {
-            (Some(Value::Class(x)), Some(Value::Factors(factors))) => directed(terms, *x, factors),
+            (Some(Value::Class(x)), Some(Value::Factors(factors))) => directed(snapshot.terms, *x, factors),
             _ => false,
         },
         Control::AtMost(n, all) => all.iter().map(|v| size(env, *v)).sum::<usize>() <= *n,
         Control::AtLeast(n, v) => size(env, *v) >= *n,
         Control::Simplify | Control::Varies(..) | Control::First | Control::Cancels => true,
     });
-    control && guarded(terms, row, env)
+    control && guarded(snapshot, row, env)
 }
 
 // ---- splits ---------------------------------------------------------------------------------------------------------
 
 /// May one member belong to the variable? Asked of every guard that mentions it, with the member alone in its place.
-fn allowed(terms: &Terms, row: &Row, env: &Env, v: Var, member: Value) -> bool {
+fn allowed(snapshot: &Snapshot, row: &Row, env: &Env, v: Var, member: Value) -> bool {
     let mut alone = Env::default();
     alone.bind(v, member);
-    row.guards.iter().filter(|g| variables(g).contains(&v)).all(|g| holds(terms, g, env, &alone))
+    row.guards.iter().filter(|g| variables(g).contains(&v)).all(|g| holds(snapshot, g, env, &alone))
 }
 
 /// The instances of a match of the form; guards on what is not shared out here are still to be checked.
 pub fn resolve(snapshot: &Snapshot, row: &Row, mut m: Match) -> Vec<Env> {
-    let terms = snapshot.terms;
     match row.split {
         Split::None => {
             if m.open.is_empty() {
@@ -136,24 +134,9 @@ pub fn resolve(snapshot: &Snapshot, row: &Row, mut m: Match) -> Vec<Env> {
         }
         Split::Maximal(v) => {
             let Some(open) = m.open.pop() else { return vec![] };
-            maximal(terms, row, &m.env, v, &open).map(|shares| with(&m.env, shares)).into_iter().collect()
+            maximal(snapshot, row, &m.env, v, &open).map(|shares| with(&m.env, shares)).into_iter().collect()
         }
-        Split::OneGroup(v) => {
-            let Some(Open::Factors(a, b, pool)) = m.open.pop() else { return vec![] };
-            let movable = |f: &(Id, i8)| allowed(terms, row, &m.env, v, Value::Factors(vec![*f]));
-            let free = |f: &(Id, i8)| terms[f.0].data.free;
-            let keys: BTreeSet<AxisSet> = pool.iter().filter(|f| movable(f)).map(free).collect();
-            if !(2..4).contains(&keys.len()) || keys.contains(&AxisSet::EMPTY) {
-                return vec![];
-            }
-            let other = if v == a { b } else { a };
-            let share = |key: AxisSet| {
-                let (taken, rest) = pool.iter().partition(|f| free(f) == key && movable(f));
-                with(&m.env, [(v, Value::Factors(taken)), (other, Value::Factors(rest))])
-            };
-            keys.into_iter().map(share).collect()
-        }
-        Split::Incidence { axes, touched } => incidence(terms, &m, axes, touched),
+        Split::Incidence { axes, touched } => incidence(snapshot, &m, axes, touched),
         Split::Groups(key) => {
             let Some(Open::Groups(family, v, addends, constant)) = m.open.pop() else { return vec![] };
             let groups = groups(snapshot, &m.env, key, &addends, constant);
@@ -178,21 +161,21 @@ fn with(env: &Env, more: impl IntoIterator<Item = (Var, Value)>) -> Env {
     env
 }
 
-fn maximal(terms: &Terms, row: &Row, env: &Env, v: Var, open: &Open) -> Option<[(Var, Value); 2]> {
+fn maximal(snapshot: &Snapshot, row: &Row, env: &Env, v: Var, open: &Open) -> Option<[(Var, Value); 2]> {
     match open {
         Open::Factors(a, b, pool) => {
-            let (taken, rest): (Vec<_>, Vec<_>) = pool.iter().partition(|f| allowed(terms, row, env, v, Value::Factors(vec![**f])));
+            let (taken, rest): (Vec<_>, Vec<_>) = pool.iter().partition(|f| allowed(snapshot, row, env, v, Value::Factors(vec![**f])));
             let other = if v == *a { *b } else { *a };
-            (!taken.is_empty() && !rest.is_empty()).then(|| [(v, Value::Factors(taken)), (other, Value::Factors(rest))])
+            (!taken.is_empty() && !rest.is_empty()).then_some([(v, Value::Factors(taken)), (other, Value::Factors(rest))])
         }
         Open::Addends(a, b, pool, constant) => {
-            let (taken, rest): (Vec<_>, Vec<_>) = pool.iter().partition(|x| allowed(terms, row, env, v, Value::Addends(vec![**x], Rational::ZERO)));
+            let (taken, rest): (Vec<_>, Vec<_>) = pool.iter().partition(|x| allowed(snapshot, row, env, v, Value::Addends(vec![**x], Rational::ZERO)));
             let other = if v == *a { *b } else { *a };
             let some = !taken.is_empty() || !constant.is_zero();
-            (some && !rest.is_empty()).then(|| [(v, Value::Addends(taken, *constant)), (other, Value::Addends(rest, Rational::ZERO))])
+            (some && !rest.is_empty()).then_some([(v, Value::Addends(taken, *constant)), (other, Value::Addends(rest, Rational::ZERO))])
         }
         Open::Axes(a, b, pool) => {
-            let taken: AxisSet = pool.iter().filter(|x| allowed(terms, row, env, v, Value::Axes(AxisSet::of(*x)))).collect();
+            let taken: AxisSet = pool.iter().filter(|x| allowed(snapshot, row, env, v, Value::Axes(AxisSet::of(*x)))).collect();
             let other = if v == *a { *b } else { *a };
             (!taken.is_empty()).then(|| [(v, Value::Axes(taken)), (other, Value::Axes(pool.difference(taken)))])
         }
@@ -201,7 +184,7 @@ fn maximal(terms: &Terms, row: &Row, env: &Env, v: Var, open: &Open) -> Option<[
 }
 
 /// One instance for each group of axes that occur in the same factors, if some axes and some factors remain.
-fn incidence(terms: &Terms, m: &Match, axes: Var, touched: Var) -> Vec<Env> {
+fn incidence(snapshot: &Snapshot, m: &Match, axes: Var, touched: Var) -> Vec<Env> {
     let (mut pool, mut factors) = (None, None);
     for open in &m.open {
         match open {
@@ -212,7 +195,7 @@ fn incidence(terms: &Terms, m: &Match, axes: Var, touched: Var) -> Vec<Env> {
     }
     let (Some((other_axes, pool)), Some((other, factors))) = (pool, factors) else { return vec![] };
     let mut groups: BTreeMap<u64, AxisSet> = BTreeMap::new();
-    let touches = |a: AxisId| factors.iter().enumerate().fold(0u64, |s, (i, f)| s | (terms[f.0].data.free.contains(a) as u64) << i);
+    let touches = |a: AxisId| factors.iter().enumerate().fold(0u64, |s, (i, f)| s | (snapshot.free(f.0).contains(a) as u64) << i);
     for a in pool.iter() {
         groups.entry(touches(a)).or_default().insert(a)
     }
@@ -232,17 +215,16 @@ type Addends = (Vec<(Rational, Id)>, Rational);
 
 /// Cuts addends into groups with equal keys; the constant goes with the empty key.
 fn groups(snapshot: &Snapshot, env: &Env, key: Key, addends: &[(Rational, Id)], constant: Rational) -> Vec<Addends> {
-    let terms = snapshot.terms;
     let key_of = |axes: AxisSet| match key {
         Key::Free => axes,
         Key::Reduced(v) => axes.intersection(env.axes(v)),
-        Key::Beside(v) => axes.union(env.get(v).map_or(AxisSet::EMPTY, |r| free(terms, r))),
+        Key::Beside(v) => axes.union(env.get(v).map_or(AxisSet::EMPTY, |r| free(snapshot, r))),
     };
     let mut groups: BTreeMap<(AxisSet, usize), Addends> = BTreeMap::new();
     let none = || (vec![], Rational::ZERO);
     for &(k, x) in addends {
         let alone = if let Key::Reduced(v) = key { hoistable(snapshot, x, env.axes(v)) } else { false };
-        let place = (key_of(terms[x].data.free), if alone { usize::from(x) } else { usize::MAX });
+        let place = (key_of(snapshot.free(x)), if alone { usize::from(x) } else { usize::MAX });
         groups.entry(place).or_insert_with(none).0.push((k, x))
     }
     if !constant.is_zero() {
@@ -253,7 +235,7 @@ fn groups(snapshot: &Snapshot, env: &Env, key: Key, addends: &[(Rational, Id)], 
 
 /// Has `x` a product form with a factor that can leave a reduction over these axes?
 fn hoistable(snapshot: &Snapshot, x: Id, axes: AxisSet) -> bool {
-    let free = |x: Id| snapshot.terms[x].data.free;
+    let free = |x: Id| snapshot.free(x);
     let splits = |n: &super::term::Node| n.factors().is_some_and(|f| f.iter().any(|f| !free(f.0).intersects(axes)));
     free(x).intersects(axes) && snapshot.nodes(x).any(splits)
 }

@@ -46,7 +46,7 @@ impl Checker<'_> {
                         let Type { kind, axes, masked } = self.ty(x);
                         self.push(Op::Part(factor, i), vec![x], Type { kind, axes: axes.difference(AxisSet::of(factor)), masked }, place)
                     }
-                    _ => self.fault(arguments[1].1, message::part_index(&self.formula.axis(factor).name.clone(), extent)),
+                    _ => self.fault(arguments[1].1, message::part_index(self.formula.axis(factor).name.clone(), extent)),
                 }
             }
             (Builtin::Stack, [(Value::Tuple(members), at)]) => {

@@ -19,6 +19,9 @@ pub fn print(kernel: &Kernel) -> String {
     for (axis, most) in &kernel.bounds {
         let _ = writeln!(out, "bound {} <= {most}", g.axis(*axis));
     }
+    for (a, b) in &g.equal {
+        let _ = writeln!(out, "equal {} = {}", g.axis(*a), g.axis(*b));
+    }
     let element = |e: Element| match e {
         Element::Type(t) => t.name().to_string(),
         Element::Param(i) => kernel.params.get(i as usize).map_or_else(String::new, |p| p.name.clone()),

@@ -138,21 +138,8 @@ impl Lowering<'_> {
                 let other = self.affine(other, bindings)?;
                 fits(other.scaled(factor.numerator()))
             }
-            Op::Part(factor, index) => {
-                let mut inner = bindings.clone();
-                inner.insert(*factor, Binding::Part(*index));
-                self.affine(term.operands[0], &inner)
-            }
-            Op::Reverse(factor) => {
-                let mut inner = bindings.clone();
-                if let (Some(Binding::Part(i)), Some(of)) = (bindings.get(factor), formula.axis(*factor).constant) {
-                    inner.insert(*factor, Binding::Part(of - 1 - i));
-                }
-                self.affine(term.operands[0], &inner)
-            }
-            Op::Rename(from, to) => {
-                let mut inner = bindings.clone();
-                inner.insert(*from, bindings.get(to).copied().unwrap_or(Binding::Axis(*to)));
+            Op::Part(..) | Op::Reverse(_) | Op::Rename(..) => {
+                let inner = self.rebound(&term.op, bindings);
                 self.affine(term.operands[0], &inner)
             }
             _ => Err(message::fractional_condition()),

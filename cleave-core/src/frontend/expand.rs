@@ -36,7 +36,7 @@ pub fn expand(attribute: TokenStream, item: TokenStream, out_dir: Option<&Path>)
 }
 
 fn launcher(function: &ItemFn, checked: &Checked, plan: &str) -> TokenStream {
-    let Checked { kernel, arguments, source } = checked;
+    let Checked { kernel, arguments, source, axes } = checked;
     let name = &kernel.name;
     let types = source.signature.generics.iter().map(|g| quote!(<#g as ::cleave::Element>::DTYPE));
     // in the order of the graph's inputs, which does not depend on the order of the declared arguments
@@ -46,7 +46,7 @@ fn launcher(function: &ItemFn, checked: &Checked, plan: &str) -> TokenStream {
         let (word, constructor) = (&a.name, format_ident!("{}", if a.scalar { "scalar" } else { "tensor" }));
         quote!(::cleave::private::Argument::#constructor(#word))
     });
-    let ghost = ghost::body(function, source);
+    let ghost = ghost::body(function, source, axes);
     let body = quote! {
         #ghost
         ::cleave::private::call(
@@ -66,7 +66,10 @@ fn refusal(function: &ItemFn, errors: Errors) -> TokenStream {
     let faults = errors.to_compile_error();
     let mut own = Errors::default();
     let signature = signature::parse(function, &mut own);
-    let stub = own.is_empty().then(|| declaration(function, &signature, quote!(::core::unreachable!())));
+    let stub = own.is_empty().then(|| {
+        let names = signature.arguments.iter().map(|a| &a.name);
+        declaration(function, &signature, quote!(let _ = (#(#names),*); ::core::unreachable!()))
+    });
     quote!(#faults #stub)
 }
 

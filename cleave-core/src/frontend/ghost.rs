@@ -9,14 +9,13 @@ use syn::visit_mut::{self, VisitMut};
 use syn::{Expr, ExprLit, ItemConst, ItemFn, Lit, PathArguments, parse_quote};
 
 /// A nested function, and a use of it, for a kernel without faults.
-pub fn body(function: &ItemFn, source: &Source) -> TokenStream {
+pub fn body(function: &ItemFn, source: &Source, axes: &[Ident]) -> TokenStream {
     let mut names = Names::default();
     names.visit_block(&function.block);
     let mut block = (*function.block).clone();
     Typed { names }.visit_block_mut(&mut block);
     let statements = &block.stmts;
     let arguments = source.signature.arguments.iter().map(|a| &a.name);
-    let axes = axes(source);
     let tensors = source.signature.arguments.iter().map(|a| &a.tensor).chain(&source.signature.results).map(tensor_axes);
     let values = source.signature.results.iter().map(|_| quote!(::cleave::dsl::Value));
     let result = if source.signature.tuple { quote!((#(#values,)*)) } else { quote!(#(#values)*) };
@@ -31,14 +30,6 @@ pub fn body(function: &ItemFn, source: &Source) -> TokenStream {
         }
         let _ = ghost;
     }
-}
-
-/// Every axis once, at its first place.
-fn axes(source: &Source) -> Vec<Ident> {
-    let factors = source.attribute.factors.iter().map(|f| &f.0);
-    let declared = source.signature.arguments.iter().flat_map(|a| a.tensor.dims.iter().flatten());
-    let mut seen = BTreeSet::new();
-    factors.chain(declared).filter(|n| seen.insert(n.to_string())).cloned().collect()
 }
 
 /// `(B, (K, G), M)` as a type.

@@ -12,6 +12,7 @@ use crate::graph::{Access, Factor, Graph, InputId, NodeId, Store};
 use crate::predicate::Predicate;
 use crate::rational::Rational;
 use std::collections::{BTreeMap, HashMap};
+use syn::ext::IdentExt;
 
 /// Nodes that a kernel may have: unrolling multiplies.
 const LARGEST: usize = 4096;
@@ -85,7 +86,7 @@ impl Lowering<'_> {
     /// The final number of a declared axis, given at its first use.
     pub fn axis(&mut self, axis: AxisId) -> AxisId {
         let slot = axis.0 as usize;
-        *self.axes[slot].get_or_insert_with(|| self.graph.add_axis(&self.formula.axes[slot].name))
+        *self.axes[slot].get_or_insert_with(|| self.graph.add_axis(&self.formula.axes[slot].ident.unraw().to_string()))
     }
 
     pub fn input(&mut self, argument: usize) -> InputId {
@@ -95,7 +96,7 @@ impl Lowering<'_> {
         let source = self.source;
         let a = &source.signature.arguments[argument];
         let (element, storage) = (self.element(&a.tensor), self.storage(&a.tensor));
-        let input = self.graph.add_input(&a.name.to_string(), element, storage);
+        let input = self.graph.add_input(&a.name.unraw().to_string(), element, storage);
         self.inputs[argument] = Some(input);
         input
     }
@@ -251,32 +252,44 @@ impl Lowering<'_> {
                 };
                 Lowered { node, present }
             }
-            Op::Part(factor, index) => {
-                let mut inner = bindings.clone();
-                inner.insert(*factor, Binding::Part(*index));
+            Op::Part(..) | Op::Reverse(_) | Op::Rename(..) => {
+                let inner = self.rebound(&term.op, bindings);
                 self.term(operand(0), &inner)
             }
             Op::Stack(factor) => {
                 let Some(Binding::Part(i)) = bound(*factor) else { return plain(self.graph.number(Rational::ZERO)) };
                 self.term(operand(i as usize), bindings)
             }
-            Op::Reverse(factor) => {
-                let mut inner = bindings.clone();
-                if let (Some(Binding::Part(i)), Some(of)) = (bound(*factor), formula.axis(*factor).constant) {
-                    inner.insert(*factor, Binding::Part(of - 1 - i));
-                }
-                self.term(operand(0), &inner)
-            }
-            Op::Rename(from, to) => {
-                let mut inner = bindings.clone();
-                inner.insert(*from, bound(*to).unwrap_or(Binding::Axis(*to)));
-                self.term(operand(0), &inner)
-            }
             Op::Truth(_) | Op::Compare(_) | Op::And | Op::Or | Op::Not => {
                 let condition = self.condition(id, bindings, true);
                 plain(self.holds(&condition))
             }
         }
+    }
+
+    /// The bindings inside of an operation that changes them.
+    pub fn rebound(&mut self, op: &Op, bindings: &Bindings) -> Bindings {
+        let mut inner = bindings.clone();
+        match op {
+            Op::Part(factor, index) => drop(inner.insert(*factor, Binding::Part(*index))),
+            Op::Reverse(factor) => {
+                if let (Some(Binding::Part(i)), Some(of)) = (bindings.get(factor), self.formula.axis(*factor).constant) {
+                    inner.insert(*factor, Binding::Part(of - 1 - i));
+                }
+            }
+            Op::Rename(from, to) => {
+                let target = bindings.get(to).copied().unwrap_or(Binding::Axis(*to));
+                inner.insert(*from, target);
+                if let Binding::Axis(to) = target {
+                    let equal = (self.axis(*from), self.axis(to));
+                    if !self.graph.equal.contains(&equal) {
+                        self.graph.equal.push(equal)
+                    }
+                }
+            }
+            _ => {}
+        }
+        inner
     }
 
     fn size(&mut self, axis: AxisId) -> NodeId {

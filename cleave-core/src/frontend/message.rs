@@ -34,6 +34,11 @@ impl Display for Shape {
     }
 }
 
+/// `1 argument`, `2 arguments`.
+pub fn count(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
+}
+
 macro_rules! messages {
     ($($name:ident($($argument:ident),*) => $text:literal $(, $hint:literal)?;)*) => {
         $(pub fn $name($($argument: impl Display),*) -> Message {
@@ -70,6 +75,8 @@ messages! {
     axis_twice(name) => "axis `{name}` appears twice", "give the second one a name of its own";
     type_as_axis(name) => "`{name}` is an element type, so it cannot be an axis";
     too_many_axes(most) => "a kernel has at most {most} axes";
+    no_dimension() => "a tensor argument has an axis", "a scalar is `f32` or `i32`";
+    no_argument() => "a kernel has an argument", "`x: Tensor<T, M, K>`";
     no_output() => "a kernel has a result", "`-> Tensor<T, M, N>`";
     integer_output() => "a result of `i32` is not supported", "integers serve in conditions and biases";
     unsolvable(name) => "the extent of axis `{name}` cannot be told from the arguments", "give it a dimension of its own in one of the tensors";
@@ -122,8 +129,10 @@ messages! {
     unknown_function(name) => "`{name}` is no function of the language, and no helper in this kernel";
     function_as_value(name) => "`{name}` is a function", "call it: `{name}(x)`";
     value_as_function(name) => "`{name}` is a value here, so it cannot be called", "give the value another name";
-    axis_count(name, wanted, found) => "`{name}` names {wanted} axis arguments, not {found}", "`sum::<N>(x)`; `sum::<(M, N)>(x)` for two axes at once";
-    argument_count(name, wanted, found) => "`{name}` takes {wanted} arguments, not {found}";
+    no_axis(name) => "`{name}` has no axis", "leave out the `::<..>`";
+    axis_needed(name) => "`{name}` needs an axis", "`{name}::<N>(..)`, or `{name}::<(M, N)>(..)` for two at once";
+    axis_count(name, wanted, found) => "`{name}` takes {wanted}, not {found}", "`{name}::<(M, N)>(..)` are two axes at once";
+    argument_count(name, wanted, found) => "`{name}` takes {wanted}, not {found}";
     one_axis() => "this needs one axis";
 
     // types
@@ -131,7 +140,7 @@ messages! {
     condition_as_value() => "this is a condition, not a value", "`if c {{ 1.0 }} else {{ 0.0 }}`";
     value_as_condition() => "this is not a condition", "compare indices, extents and integers: `index::<N>() <= index::<M>()`";
     tuple_as_value() => "this is a tuple, not a value", "take it apart by `let (a, b) = ..;`";
-    tuple_length(wanted, found) => "{wanted} names for a tuple of {found}";
+    tuple_length(wanted, found) => "{wanted} for a tuple of {found}";
     no_tuple() => "this is no tuple", "bind one name";
     branches_differ() => "one branch is a condition, the other is not";
     compared_values() => "only integers can be compared",
@@ -143,13 +152,13 @@ messages! {
     masked_factor() => "a masked value cannot be reduced over a constant factor", "`if c {{ x }} else {{ .. }}`";
     axis_not_in_output(axis) => "axis `{axis}` is not in the output type", "reduce it: `sum::<{axis}>(..)`, or add it to the type";
     reduced_in_output(axis) => "axis `{axis}` is reduced here, so it cannot appear in the output type";
-    output_count(wanted, found) => "the function promises {wanted} outputs, its body gives {found}";
+    output_count(wanted, found) => "the function promises {wanted}, its body gives {found}";
 
     // constant factors and renaming
     not_a_factor(name) => "`{name}` is not a constant factor", "declare it: `factor({name} = 2)`";
     part_index(factor, extent) => "this is not an index of `{factor}`, which has {extent}", "a literal below {extent}";
     stack_of_one() => "`stack` takes a tuple", "`stack::<P>((a, b))`";
-    stack_length(factor, extent, found) => "`{factor}` has {extent} parts, this tuple {found}";
+    stack_length(factor, extent, found) => "`{factor}` has {extent} parts, this tuple has {found}";
     stack_varies(factor) => "a part varies along `{factor}` itself";
     rename_factor() => "a constant factor cannot be renamed";
     rename_varies(axis) => "this varies along axis `{axis}` already";

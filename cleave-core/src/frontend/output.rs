@@ -1,6 +1,6 @@
 //! The kernel's value against the types of its results.
 use super::check::Checker;
-use super::message;
+use super::message::{self, Message};
 use super::report::Place;
 use super::scope::Value;
 use super::syntax::{Expr, ExprKind, Tensor};
@@ -15,23 +15,24 @@ pub fn check(checker: &mut Checker, value: Value) {
     for name in results.iter().flat_map(|r| r.dims.iter().flatten()) {
         checker.result_axis(name);
     }
+    if results.is_empty() || results.len() != source.signature.promised {
+        return; // a type was refused
+    }
     let values = match (value, source.signature.tuple) {
         (Value::Faulty, _) => return,
         (Value::Tuple(values), true) => values,
         (value @ Value::Term(_), false) => vec![value],
         (Value::Tuple(values), false) => {
-            checker.fault(tail.place, message::output_count(1, values.len()));
+            checker.fault(tail.place, mismatch(1, values.len()));
             return;
         }
         (Value::Term(_), true) => {
-            checker.fault(tail.place, message::output_count(results.len(), 1));
+            checker.fault(tail.place, mismatch(results.len(), 1));
             return;
         }
     };
     if values.len() != results.len() {
-        if !results.is_empty() {
-            checker.fault(tail.place, message::output_count(results.len(), values.len()));
-        }
+        checker.fault(tail.place, mismatch(results.len(), values.len()));
         return;
     }
     let place = |i: usize| match &tail.kind {
@@ -76,6 +77,10 @@ fn one(checker: &mut Checker, value: Value, result: &Tensor, place: Place) -> Op
         }
     }
     Some(term)
+}
+
+fn mismatch(wanted: usize, found: usize) -> Message {
+    message::output_count(message::count(wanted, "output"), found)
 }
 
 /// The expression that gives a block its value.

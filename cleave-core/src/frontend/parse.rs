@@ -7,6 +7,7 @@ use super::syntax::*;
 use crate::rational::Rational;
 use proc_macro2::Ident;
 use quote::ToTokens;
+use std::collections::BTreeSet;
 use syn::{BinOp, Expr as Syn, FnArg, GenericArgument, GenericParam, Item, ItemFn, Lit, Pat, PathArguments, ReturnType, Stmt, Type, UnOp};
 
 /// Deeper expressions are refused, so that recursion stays within any stack.
@@ -14,16 +15,20 @@ const DEEPEST: usize = 200;
 
 pub struct Parser<'a> {
     pub errors: &'a mut Errors,
+    /// Every function that is called.
+    pub called: BTreeSet<String>,
     depth: usize,
 }
 
 impl<'a> Parser<'a> {
     pub fn new(errors: &'a mut Errors) -> Self {
-        Parser { errors, depth: 0 }
+        Parser { errors, called: BTreeSet::new(), depth: 0 }
     }
 
     pub fn block(&mut self, block: &syn::Block) -> Block {
-        let mut out = Block { functions: vec![], constants: vec![], lets: vec![], value: Box::new(Expr { kind: ExprKind::Faulty, place: Place::of(block) }) };
+        let braces = block.brace_token.span;
+        let all = Place { start: braces.open(), end: braces.close() };
+        let mut out = Block { functions: vec![], constants: vec![], lets: vec![], value: Box::new(Expr { kind: ExprKind::Faulty, place: all }) };
         let mut valued = false;
         for (i, statement) in block.stmts.iter().enumerate() {
             match statement {
@@ -47,12 +52,13 @@ impl<'a> Parser<'a> {
                     out.value = Box::new(self.expr(e))
                 }
                 Stmt::Expr(e, semi) => {
-                    self.expr(e);
+                    let faulty = matches!(self.expr(e).kind, ExprKind::Faulty);
                     match semi {
                         Some(semi) if i + 1 == block.stmts.len() => {
                             valued = true;
                             self.errors.push(Place::of(semi), message::semicolon())
                         }
+                        _ if faulty => {}
                         _ => self.errors.push(Place::of(e), message::statement_without_effect()),
                     }
                 }
@@ -64,7 +70,7 @@ impl<'a> Parser<'a> {
             }
         }
         if !valued {
-            self.errors.push(Place::of(block), message::block_without_value())
+            self.errors.push(all, message::block_without_value())
         }
         out
     }
@@ -166,7 +172,7 @@ impl<'a> Parser<'a> {
             self.kind(e)
         };
         self.depth -= 1;
-        Expr { kind, place: Place::of(e) }
+        Expr { kind, place: place(e) }
     }
 
     fn boxed(&mut self, e: &Syn) -> Box<Expr> {
@@ -270,6 +276,7 @@ impl<'a> Parser<'a> {
             }
             other => return self.fault(other, message::not_an_axis()),
         }
+        self.called.insert(segment.ident.to_string());
         ExprKind::Call { function: segment.ident.clone(), axes, arguments }
     }
 
@@ -305,5 +312,27 @@ impl<'a> Parser<'a> {
             BinOp::BitOr(op) => self.fault(&op, message::bitwise("|", "||")),
             op => self.fault(&op, message::operator(op.to_token_stream())),
         }
+    }
+}
+
+/// [`Place::of`] an expression, without making its tokens for the common ones: every level of an expression asks.
+fn place(e: &Syn) -> Place {
+    match e {
+        Syn::Lit(l) => l.lit.span().into(),
+        Syn::Path(p) => match p.path.get_ident() {
+            Some(name) => name.span().into(),
+            None => Place::of(e),
+        },
+        Syn::Call(c) => match &*c.func {
+            Syn::Path(p) if p.path.leading_colon.is_none() && p.qself.is_none() => {
+                let start = p.path.segments.first().map_or_else(|| c.paren_token.span.open(), |s| s.ident.span());
+                Place { start, end: c.paren_token.span.close() }
+            }
+            _ => Place::of(e),
+        },
+        Syn::Binary(b) => place(&b.left).to(place(&b.right)),
+        Syn::Paren(p) => Place { start: p.paren_token.span.open(), end: p.paren_token.span.close() },
+        Syn::Tuple(t) => Place { start: t.paren_token.span.open(), end: t.paren_token.span.close() },
+        _ => Place::of(e),
     }
 }

@@ -46,9 +46,13 @@ pub fn parse(function: &ItemFn, errors: &mut Errors) -> Signature {
         if signature.arguments.iter().any(|a| a.name == name) {
             errors.push(name.span(), message::declared_twice(&name))
         }
-        if let Some((tensor, scalar)) = argument_type(&typed.ty, &signature.generics, errors) {
-            signature.arguments.push(Argument { name, tensor, scalar })
+        match argument_type(&typed.ty, &signature.generics, errors) {
+            Some((tensor, scalar)) => signature.arguments.push(Argument { name, tensor, scalar }),
+            None => signature.faulty.push(name),
         }
+    }
+    if sig.inputs.is_empty() {
+        errors.push(sig.ident.span(), message::no_argument())
     }
     match &sig.output {
         ReturnType::Default => errors.push(sig.ident.span(), message::no_output()),
@@ -58,9 +62,13 @@ pub fn parse(function: &ItemFn, errors: &mut Errors) -> Signature {
                 if members.elems.is_empty() {
                     errors.push(Place::of(members), message::no_output())
                 }
+                signature.promised = members.elems.len();
                 signature.results = members.elems.iter().filter_map(|m| result_type(m, &signature.generics, errors)).collect()
             }
-            one => signature.results = result_type(one, &signature.generics, errors).into_iter().collect(),
+            one => {
+                signature.promised = 1;
+                signature.results = result_type(one, &signature.generics, errors).into_iter().collect()
+            }
         },
     }
     signature
@@ -76,7 +84,11 @@ fn argument_type(ty: &Type, generics: &[Ident], errors: &mut Errors) -> Option<(
             }
         };
     }
-    Some((tensor(ty, generics, errors)?, false))
+    let tensor = tensor(ty, generics, errors)?;
+    if tensor.dims.is_empty() {
+        errors.push(tensor.place, message::no_dimension())
+    }
+    Some((tensor, false))
 }
 
 fn result_type(ty: &Type, generics: &[Ident], errors: &mut Errors) -> Option<Tensor> {
@@ -97,6 +109,7 @@ pub fn word(ty: &Type) -> Option<Ident> {
     }
 }
 
+/// A tensor type. What is faulty in it is reported and left out, so that the rest can be checked.
 fn tensor(ty: &Type, generics: &[Ident], errors: &mut Errors) -> Option<Tensor> {
     let place = Place::of(ty);
     let segment = match ty {
@@ -127,19 +140,15 @@ fn tensor(ty: &Type, generics: &[Ident], errors: &mut Errors) -> Option<Tensor> 
     };
     let element = match element {
         Some(name) if generics.contains(&name) => ElementName::Generic(name),
-        Some(name) => match DType::parse(&name.to_string()) {
-            Some(t) => ElementName::Type(t),
-            None => {
-                errors.push(name.span(), message::not_an_element(&name));
-                return None;
-            }
-        },
+        Some(name) => ElementName::Type(DType::parse(&name.to_string()).unwrap_or_else(|| {
+            errors.push(name.span(), message::not_an_element(&name));
+            DType::F32
+        })),
         None => {
             errors.push(Place::of(first), message::element_first());
-            return None;
+            ElementName::Type(DType::F32)
         }
     };
-    let mut good = true;
     let mut seen: Vec<Ident> = vec![];
     let mut all = vec![];
     for dim in dims {
@@ -148,28 +157,21 @@ fn tensor(ty: &Type, generics: &[Ident], errors: &mut Errors) -> Option<Tensor> 
             GenericArgument::Type(t) => vec![t],
             other => {
                 errors.push(Place::of(other), message::literal_dimension());
-                good = false;
                 continue;
             }
         };
         let mut names = vec![];
         for f in factors {
             match word(f) {
-                Some(name) if seen.contains(&name) => {
-                    errors.push(name.span(), message::axis_twice(&name));
-                    good = false
-                }
+                Some(name) if seen.contains(&name) => errors.push(name.span(), message::axis_twice(&name)),
                 Some(name) => {
                     seen.push(name.clone());
                     names.push(name)
                 }
-                None => {
-                    errors.push(Place::of(f), message::not_an_axis());
-                    good = false
-                }
+                None => errors.push(Place::of(f), message::not_an_axis()),
             }
         }
         all.push(names)
     }
-    good.then_some(Tensor { element, dims: all, place })
+    Some(Tensor { element, dims: all, place })
 }

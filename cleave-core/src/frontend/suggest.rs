@@ -2,7 +2,11 @@
 
 /// The candidate nearest to `name`, if it is near enough to be a slip.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = (name.chars().count() / 3).max(1);
+    // of a single letter only the case may be a slip
+    let limit = match name.chars().count() {
+        0 | 1 => 0,
+        n => (n / 3).max(1),
+    };
     let distances = candidates.into_iter().filter(|c| *c != name).map(|c| (distance(name, c), c));
     distances.filter(|(d, _)| *d <= limit).min().map(|(_, c)| c)
 }
@@ -34,6 +38,8 @@ mod tests {
     fn the_nearest_name_is_suggested_and_a_foreign_one_is_not() {
         assert_eq!(nearest("Nn", ["M", "N", "D"]), Some("N"));
         assert_eq!(nearest("sofmtax", ["softmax", "logsumexp"]), Some("softmax"));
+        assert_eq!(nearest("m", ["M", "N"]), Some("M"));
+        assert_eq!(nearest("q", ["M", "N"]), None);
         assert_eq!(nearest("banana", ["softmax", "logsumexp"]), None);
         assert_eq!(distance("ab", "ba"), 1);
     }

@@ -11,6 +11,8 @@ pub struct Source {
     pub attribute: Attribute,
     pub signature: Signature,
     pub body: Block,
+    /// The composites that it calls.
+    pub library: Vec<Function>,
 }
 
 /// The attribute's arguments.
@@ -29,7 +31,11 @@ pub struct Signature {
     /// Generic element types.
     pub generics: Vec<Ident>,
     pub arguments: Vec<Argument>,
+    /// Arguments whose types are no types of arguments; reported.
+    pub faulty: Vec<Ident>,
     pub results: Vec<Tensor>,
+    /// Results as declared, faulty ones included.
+    pub promised: usize,
     /// `-> (A, B)`, also with one member.
     pub tuple: bool,
 }

@@ -7,6 +7,7 @@ use super::syntax::Comparison;
 use crate::axis::{AxisId, AxisSet};
 use crate::graph::Function;
 use crate::rational::Rational;
+use proc_macro2::Ident;
 
 /// A term of [`Formula::terms`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -85,9 +86,10 @@ pub struct Term {
 #[derive(Clone, Debug)]
 pub struct Declared {
     pub name: String,
+    /// At its first place.
+    pub ident: Ident,
     /// The extent of a constant factor.
     pub constant: Option<u32>,
-    pub place: Place,
 }
 
 /// A checked kernel body: its terms, and the term of every result.

@@ -317,3 +317,224 @@ pub fn all() -> Vec<(&'static str, Kernel)> {
         ("interpolated norm step", interpolated_norm_step()),
     ]
 }
+
+/// Small kernels that show every row of the table between them.
+pub fn for_rows() -> Vec<(&'static str, Kernel)> {
+    vec![
+        ("matmul + matmul", matmul_matmul()),
+        ("matmul + rowsum", matmul_rowsum()),
+        ("logsumexp", logsumexp()),
+        ("lora", lora()),
+        ("layer_norm + matmul", layer_norm_matmul()),
+        ("sigmoid of a logarithm", sigmoid_of_a_logarithm()),
+        ("broadcast sum", broadcast_sum()),
+        ("broadcast maximum", broadcast_maximum()),
+        ("shifted maximum", shifted_maximum()),
+        ("scaled maximum", scaled_maximum()),
+        ("maximum of exponentials", maximum_of_exponentials()),
+        ("masked twice", masked_twice()),
+        ("exponential of a logarithm", exponential_of_a_logarithm()),
+        ("common weights", common_weights()),
+        ("logarithm within a difference", logarithm_within_a_difference()),
+        ("biased sum", biased_sum()),
+        ("centred sum", centred(false)),
+        ("centred projection", centred(true)),
+        ("tempered softmax", tempered_softmax()),
+        ("linear bias", linear_bias()),
+    ]
+}
+
+/// sigmoid(log x) = x / (1 + x).
+pub fn sigmoid_of_a_logarithm() -> Kernel {
+    let mut f = Formula::default();
+    let x = f.positive("x", "M");
+    let log = f.log(x);
+    let y = f.sigmoid(log);
+    f.store("y", "M", y);
+    f.kernel("sigmoid_of_a_logarithm")
+}
+
+pub fn broadcast_sum() -> Kernel {
+    let mut f = Formula::default();
+    let (x, w) = (f.read("x", "M"), f.read("w", "K"));
+    let p = f.mul(&[x, w]);
+    let y = f.sum("N K", p);
+    f.store("y", "M", y);
+    f.kernel("broadcast_sum")
+}
+
+pub fn broadcast_maximum() -> Kernel {
+    let mut f = Formula::default();
+    let x = f.read("x", "M K");
+    let y = f.maximum("N K", x, &[]);
+    f.store("y", "M", y);
+    f.kernel("broadcast_maximum")
+}
+
+/// max_N (a_n + b) - b under a mask.
+pub fn shifted_maximum() -> Kernel {
+    let mut f = Formula::default();
+    let (a, b) = (f.read("a", "M N"), f.read("b", "M"));
+    let mask = f.at_least_zero(&[("N", -1)], &[("len", "M", 1)], &[], 0);
+    let s = f.add(a, b);
+    let m = f.maximum("N", s, &[mask]);
+    let y = f.sub(m, b);
+    f.store("y", "M", y);
+    f.kernel("shifted_maximum")
+}
+
+/// max_N (2 c a_n) / c for a positive c.
+pub fn scaled_maximum() -> Kernel {
+    let mut f = Formula::default();
+    let (a, c) = (f.read("a", "M N"), f.positive("c", "M"));
+    let s = f.mul(&[a, c]);
+    let s = f.add(s, s);
+    let m = f.maximum("N", s, &[]);
+    let y = f.div(m, c);
+    f.store("y", "M", y);
+    f.kernel("scaled_maximum")
+}
+
+/// log max_N exp a_n.
+pub fn maximum_of_exponentials() -> Kernel {
+    let mut f = Formula::default();
+    let a = f.read("a", "M N");
+    let e = f.exp(a);
+    let m = f.maximum("N", e, &[]);
+    let y = f.log(m);
+    f.store("y", "M", y);
+    f.kernel("maximum_of_exponentials")
+}
+
+/// A masked value masked by the same predicate once more.
+pub fn masked_twice() -> Kernel {
+    let mut f = Formula::default();
+    let (a, b) = (f.read("a", "M N"), f.read("b", "M"));
+    let mask = f.at_least_zero(&[("M", 1)], &[("len", "", -1)], &[], 0);
+    let s = f.mul(&[mask, a]);
+    let s = f.sum("N", s);
+    let y = f.mul(&[mask, s, b]);
+    f.store("y", "M", y);
+    f.kernel("masked_twice")
+}
+
+/// exp(log x + y) for a positive x.
+pub fn exponential_of_a_logarithm() -> Kernel {
+    let mut f = Formula::default();
+    let (x, y) = (f.positive("x", "M N"), f.read("y", "M"));
+    let log = f.log(x);
+    let s = f.add(log, y);
+    let e = f.exp(s);
+    let z = f.sum("N", e);
+    f.store("z", "M", z);
+    f.kernel("exponential_of_a_logarithm")
+}
+
+/// sum_K x w + sum_K y w = sum_K (x + y) w.
+pub fn common_weights() -> Kernel {
+    let mut f = Formula::default();
+    let (x, y, w) = (f.read("x", "M K"), f.read("y", "M K"), f.read("w", "K N"));
+    let (a, b) = (f.dot("K", &[x, w]), f.dot("K", &[y, w]));
+    let s = f.add(a, b);
+    f.store("out", "M N", s);
+    f.kernel("common_weights")
+}
+
+/// sum_N exp(a - log exp(a + b_m)).
+pub fn logarithm_within_a_difference() -> Kernel {
+    let mut f = Formula::default();
+    let (a, b) = (f.read("a", "M N"), f.read("b", "M"));
+    let s = f.add(a, b);
+    let e = f.exp(s);
+    let log = f.log(e);
+    let d = f.sub(a, log);
+    let e = f.exp(d);
+    let y = f.sum("N", e);
+    f.store("y", "M", y);
+    f.kernel("logarithm_within_a_difference")
+}
+
+/// sum_K (x w + b_m).
+pub fn biased_sum() -> Kernel {
+    let mut f = Formula::default();
+    let (x, w, b) = (f.read("x", "M K"), f.read("w", "K"), f.read("b", "M"));
+    let p = f.mul(&[x, w]);
+    let s = f.add(p, b);
+    let y = f.sum("K", s);
+    f.store("y", "M", y);
+    f.kernel("biased_sum")
+}
+
+/// sum_K (g (x - mean x) + b), or a projection of it.
+pub fn centred(projected: bool) -> Kernel {
+    let mut f = Formula::default();
+    let (x, g, b) = (f.read("x", "M K"), f.read("g", "K"), f.read("b", "K"));
+    let mean = f.mean("K", x);
+    let c = f.sub(x, mean);
+    let c = f.mul(&[g, c]);
+    let c = f.add(c, b);
+    if projected {
+        let w = f.read("w", "K J");
+        let y = f.dot("K", &[w, c]);
+        f.store("y", "M J", y);
+    } else {
+        let y = f.sum("K", c);
+        f.store("y", "M", y);
+    }
+    f.kernel("centred")
+}
+
+/// A softmax whose temperature comes after the shift.
+pub fn tempered_softmax() -> Kernel {
+    let mut f = Formula::default();
+    let (x, t) = (f.read("x", "M N"), f.read("t", ""));
+    let m = f.maximum("N", x, &[]);
+    let shifted = f.sub(x, m);
+    let scaled = f.mul(&[t, shifted]);
+    let e = f.exp(scaled);
+    let z = f.sum("N", e);
+    let y = f.div(e, z);
+    f.store("y", "M N", y);
+    f.kernel("tempered_softmax")
+}
+
+/// softmax (s + slope (n - m)).
+pub fn linear_bias() -> Kernel {
+    let mut f = Formula::default();
+    let (s, slope) = (f.read("s", "M N"), f.read("slope", ""));
+    let (m, n) = (f.axis("M"), f.axis("N"));
+    let (i, j) = (f.graph.index(m), f.graph.index(n));
+    let distance = f.sub(j, i);
+    let bias = f.mul(&[slope, distance]);
+    let s = f.add(s, bias);
+    let v = f.read("v", "N E");
+    let p = f.softmax("N", s, &[]);
+    let o = f.dot("N", &[p, v]);
+    f.store("o", "M E", o);
+    f.kernel("linear_bias")
+}
+
+/// sum_N softmax_N x under a mask: 1, or 0 where the domain is empty.
+pub fn masked_total() -> Kernel {
+    let mut f = Formula::default();
+    let x = f.read("x", "M N");
+    let mask = f.at_least_zero(&[("N", -1)], &[("len", "M", 1)], &[], -1);
+    let e = f.exp(x);
+    let e = f.mul(&[mask, e]);
+    let z = f.sum("N", e);
+    let p = f.div(e, z);
+    let y = f.sum("N", p);
+    f.store("y", "M", y);
+    f.kernel("masked_total")
+}
+
+/// max_N exp x under a mask: -inf where the domain is empty.
+pub fn masked_maximum_of_exponentials() -> Kernel {
+    let mut f = Formula::default();
+    let x = f.read("x", "M N");
+    let mask = f.at_least_zero(&[("N", -1)], &[("len", "M", 1)], &[], -1);
+    let e = f.exp(x);
+    let y = f.maximum("N", e, &[mask]);
+    f.store("y", "M", y);
+    f.kernel("masked_maximum_of_exponentials")
+}
