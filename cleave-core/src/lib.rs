@@ -18,6 +18,7 @@ pub mod plan;
 pub mod predicate;
 pub mod rational;
 pub mod tile;
+pub mod traffic;
 
 #[cfg(feature = "compiler")]
 pub mod algebra;
