@@ -17,6 +17,7 @@ pub mod oracle;
 pub mod plan;
 pub mod predicate;
 pub mod rational;
+pub mod show;
 pub mod tile;
 pub mod traffic;
 
