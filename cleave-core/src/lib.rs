@@ -5,6 +5,7 @@
 //! [costs](cost); a [`Program`](tile::Program) gives roles to its axes; a [`Plan`](plan) is an entry of the menu and
 //! a split for concrete extents.
 pub mod axis;
+pub mod choose;
 pub mod cost;
 pub mod device;
 pub mod domain;
