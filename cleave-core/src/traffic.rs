@@ -5,7 +5,7 @@
 //! in the tile's position, as that of a causal mask.
 use crate::axis::AxisId;
 use crate::domain::{Domain, Span, Surroundings, index_range};
-use crate::dtype::{DType, Element};
+use crate::dtype::DType;
 use crate::graph::{Function, NodeId, Op};
 use crate::predicate::Table;
 use crate::tile::{DimId, DimSet, Loop, Part, Role, Statement};
@@ -18,79 +18,63 @@ pub struct Case<'a> {
     pub tiles: &'a [u32],
     /// In how many pieces the split loop is cut.
     pub pieces: u32,
-    /// The types of the kernel's generic parameters; one that is missing counts as f32.
+    /// The types of the kernel's generic parameters.
     pub types: &'a [DType],
     /// The range of a table's values, if it is known. An unknown table is taken to be the extent of the axis that it bounds: a full cache.
     pub table: &'a dyn Fn(&Table) -> Option<(i64, i64)>,
 }
 
-/// Totals of a part over all its blocks, and what one block holds. Elements, where not said otherwise.
-#[derive(Clone, Copy, PartialEq, Default, Debug)]
+/// Totals of a part over all its blocks, and what one block holds.
+#[derive(Clone, PartialEq, Default, Debug)]
 pub struct Traffic {
-    /// Operations; a transcendental function counts 8.
-    pub flops: f64,
-    /// Those of them that matrix products do: two for each multiplication.
+    /// Operations of matrix products: two for each multiplication.
     pub contracted: f64,
-    /// What `Load` statements read. Blocks that read the same tile at about the same time share it in a cache, so this is an upper
-    /// bound on what leaves the device's memory.
+    /// Other operations; a transcendental function counts 8.
+    pub elementwise: f64,
+    /// Elements and bytes that `Load` statements read. Blocks that read the same tile at about the same time share it in a cache, so
+    /// this is an upper bound on what leaves the device's memory.
     pub loads: f64,
     pub load_bytes: f64,
-    /// What is written.
+    /// Elements and bytes written.
     pub stores: f64,
     pub store_bytes: f64,
-    /// What a block holds throughout its loops: tiles loaded or computed before them, kept values.
+    /// Bytes that a block holds throughout its loops: tiles loaded before them, kept values.
     pub resident: f64,
-    pub resident_bytes: f64,
-    /// What one step of a loop loads: one stage of a ring.
+    /// Bytes that one step of a loop loads: one stage of a ring.
     pub streamed: f64,
-    pub streamed_bytes: f64,
-    /// Accumulators and frames, f32: what one piece of a split stores too.
+    /// Bytes of accumulators and frames, f32: what one piece of a split stores too.
     pub carried: f64,
-    /// The most values that one step of a loop has at a time, f32.
+    /// The most bytes of values that one step of a loop has at a time, f32.
     pub temporary: f64,
-    /// Tiles of the grid: blocks, if no loop is split.
+    /// Tiles of the grid.
     pub items: f64,
-    /// Iterations of all loops of one block that is not split, on average over the grid.
-    pub steps: f64,
     /// Tiles of the split loop, on average over the grid: more pieces than these are idle.
     pub trips: f64,
 }
 
-/// [`traffic_of`] where neither types nor tables are known.
-pub fn traffic(part: &Part, extents: &[i64], tiles: &[u32], pieces: u32) -> Traffic {
-    traffic_of(part, &Case { extents, tiles, pieces, types: &[], table: &|_| None })
-}
-
 /// The traffic of a part.
-pub fn traffic_of(part: &Part, case: &Case) -> Traffic {
+pub fn traffic(part: &Part, case: &Case) -> Traffic {
     let count = Count { part, case };
     let mut t = Traffic { items: part.grid.iter().map(|d| count.trips(*d)).product(), ..Traffic::default() };
-    let last = part.split_loop();
+    let split = part.split_loop().filter(|_| part.split);
     for sample in count.samples() {
         for (i, s) in part.body.iter().enumerate() {
-            let repeats = if part.split && last.is_some_and(|l| i < l) { case.pieces.max(1) as f64 } else { 1.0 };
+            let repeats = if split.is_some_and(|l| i < l) { case.pieces.max(1) as f64 } else { 1.0 };
             count.statement(s, &sample, &mut vec![], repeats, &mut t);
-            if let (true, Statement::Loop(l)) = (last == Some(i), s) {
+            if let (true, Statement::Loop(l)) = (part.split_loop() == Some(i), s) {
                 t.trips += sample.share * count.visited(l, &sample).1
             }
         }
     }
+    let last = part.split_loop().unwrap_or(0);
     for (i, s) in part.body.iter().enumerate() {
         match s {
-            Statement::Load { node, view_of: None } if last.is_none_or(|l| i < l) => {
-                t.resident += count.held(part.of(*node));
-                t.resident_bytes += count.bytes(*node)
-            }
-            Statement::Map { node } | Statement::Reduce { node, .. } if last.is_none_or(|l| i < l) => {
-                t.resident += count.held(part.of(*node));
-                t.resident_bytes += 4.0 * count.held(part.of(*node))
-            }
+            Statement::Load { node, view_of: None } if i < last => t.resident += count.bytes(*node),
+            Statement::Map { node } | Statement::Reduce { node, .. } if i < last => t.resident += 4.0 * count.held(part.of(*node)),
             Statement::Loop(l) => {
                 let step = count.step(l);
                 t.resident += step.kept;
-                t.resident_bytes += step.kept_bytes;
                 t.streamed = t.streamed.max(step.streamed);
-                t.streamed_bytes = t.streamed_bytes.max(step.streamed_bytes);
                 t.carried = t.carried.max(step.carried);
                 t.temporary = t.temporary.max(step.temporary)
             }
@@ -113,13 +97,11 @@ struct Sample {
     share: f64,
 }
 
-/// What one step of a loop holds.
+/// What one step of a loop holds, in bytes.
 #[derive(Default)]
 struct Step {
     kept: f64,
-    kept_bytes: f64,
     streamed: f64,
-    streamed_bytes: f64,
     carried: f64,
     temporary: f64,
 }
@@ -222,27 +204,22 @@ impl Count<'_> {
                 t.load_bytes += n * self.element_bytes(*node)
             }
             Statement::Load { .. } | Statement::Recall { .. } => {}
-            Statement::Map { node } => t.flops += repeats * self.operations(*node) * self.elements(part.of(*node), sample, loops),
+            Statement::Map { node } => t.elementwise += repeats * self.operations(*node) * self.elements(part.of(*node), sample, loops),
             Statement::Reduce { node, over } | Statement::Fold { node, over } => match part.contraction(*node) {
-                Some((x, y)) => {
-                    let n = 2.0 * repeats * self.elements(part.of(x).union(part.of(y)).union(*over), sample, loops);
-                    t.contracted += n;
-                    t.flops += n
-                }
-                None => t.flops += repeats * self.elements(part.of(part.body_of(*node)).union(*over), sample, loops),
+                Some((x, y)) => t.contracted += 2.0 * repeats * self.elements(part.of(x).union(part.of(y)).union(*over), sample, loops),
+                None => t.elementwise += repeats * self.elements(part.of(part.body_of(*node)).union(*over), sample, loops),
             },
             Statement::Rebase { frame } => {
                 // the greatest key, exp of the move, and its product with each member
                 let key = part.of(part.body_of(*frame));
-                t.flops += repeats * self.elements(key, sample, loops);
-                t.flops += 8.0 * repeats * self.elements(part.of(*frame), sample, loops);
+                t.elementwise += repeats * self.elements(key, sample, loops);
+                t.elementwise += 8.0 * repeats * self.elements(part.of(*frame), sample, loops);
                 for m in members(part, *frame) {
-                    t.flops += repeats * self.elements(part.of(m), sample, loops)
+                    t.elementwise += repeats * self.elements(part.of(m), sample, loops)
                 }
             }
             Statement::Loop(l) => {
                 let (positions, tiles) = self.visited(l, sample);
-                t.steps += repeats * sample.share * loops.iter().map(|x| x.2).product::<f64>() * tiles;
                 loops.push((l.dim, positions, tiles));
                 l.body.iter().for_each(|s| self.statement(s, sample, loops, repeats, t));
                 loops.pop();
@@ -253,7 +230,7 @@ impl Count<'_> {
                 // once, whatever the grid: counted with the first sample's share of the whole
                 let n = sample.share * axes.iter().map(|a| self.case.extents[a.0 as usize] as f64).product::<f64>();
                 t.stores += n;
-                t.store_bytes += n * self.size(o.element)
+                t.store_bytes += n * o.element.resolve(self.case.types).bytes() as f64
             }
         }
     }
@@ -272,16 +249,9 @@ impl Count<'_> {
 
     // ---- what a block holds ------------------------------------------------------------------------------------
 
-    fn size(&self, element: Element) -> f64 {
-        let dtype = match element {
-            Element::Type(t) => t,
-            Element::Param(i) => self.case.types.get(i as usize).copied().unwrap_or(DType::F32),
-        };
-        dtype.bytes() as f64
-    }
     fn element_bytes(&self, node: NodeId) -> f64 {
         match self.part.graph.op(node) {
-            Op::Input { input, .. } => self.size(self.part.graph.input(*input).element),
+            Op::Input { input, .. } => self.part.graph.input(*input).element.resolve(self.case.types).bytes() as f64,
             _ => 4.0,
         }
     }
@@ -297,27 +267,21 @@ impl Count<'_> {
         let mut step = Step::default();
         for &n in &l.keep {
             let trips = (self.extent(l.dim).max(1) as f64 / self.tile(l.dim) as f64).ceil();
-            step.kept += self.held(self.part.of(n)) * trips;
-            step.kept_bytes += self.bytes(n) * trips
+            step.kept += self.bytes(n) * trips
         }
         let carried = l.states.iter().flat_map(|s| s.members.iter().map(|m| m.node).chain(s.frame));
-        step.carried = carried.map(|n| self.held(self.part.of(n))).sum();
+        step.carried = carried.map(|n| 4.0 * self.held(self.part.of(n))).sum();
         let mut live: Vec<(NodeId, f64)> = vec![];
         for (i, s) in l.body.iter().enumerate() {
             let mut inside = 0.0;
             match s {
-                Statement::Load { node, view_of: None } => {
-                    step.streamed += self.held(self.part.of(*node));
-                    step.streamed_bytes += self.bytes(*node)
-                }
+                Statement::Load { node, view_of: None } => step.streamed += self.bytes(*node),
                 Statement::Map { node } | Statement::Reduce { node, .. } if self.part.of(*node).contains(l.dim) => {
-                    live.push((*node, self.held(self.part.of(*node))))
+                    live.push((*node, 4.0 * self.held(self.part.of(*node))))
                 }
                 Statement::Loop(inner) => {
                     let below = self.step(inner);
                     step.streamed += below.streamed;
-                    step.streamed_bytes += below.streamed_bytes;
-                    step.kept_bytes += below.kept_bytes;
                     step.carried += below.carried;
                     step.kept += below.kept;
                     inside = below.temporary

@@ -8,7 +8,7 @@ use cleave_core::oracle::{self, Tensor};
 use cleave_core::schedule::interpret::{self, Arithmetic, Settings};
 use cleave_core::schedule::programs;
 use cleave_core::tile::{Part, Program};
-use cleave_core::traffic::{Case, traffic_of};
+use cleave_core::traffic::{Case, traffic};
 use std::path::Path;
 
 /// The text of a kernel's programs.
@@ -162,7 +162,7 @@ fn modelled(k: &kernels::Kernel, program: &Program, extents: &[i64], tile: i64, 
     let part = |p: &Part| {
         let tiles: Vec<u32> = p.dims.iter().map(|_| tile as u32).collect();
         let case = Case { extents, tiles: &tiles, pieces: 1, types: &[DType::F32], table: &|_| Some((length, length)) };
-        traffic_of(p, &case).loads
+        traffic(p, &case).loads
     };
     assert!(k.graph.axes.len() == extents.len());
     program.launches.iter().flatten().map(part).sum()
