@@ -13,7 +13,7 @@ use crate::stream::{Stream, Workspace};
 use cleave_core::choose::Facts;
 use cleave_core::dtype::DType;
 use cleave_core::extent;
-use cleave_core::plan::TensorRef;
+use cleave_core::plan::{PlanFile, TensorRef};
 use cudarc::driver::{CudaStream, SyncOnDrop, sys};
 use std::marker::PhantomData;
 use std::sync::{Arc, PoisonError};
@@ -102,6 +102,10 @@ impl<'call, O: Outputs> Call<'call, O> {
     pub fn plan(&self) -> Result<Plan> {
         let checked = self.check()?;
         Ok(self.ready(&checked, None, false)?.plan(&checked.decoded.file, &checked.device))
+    }
+    /// What the build found for the kernel: its algorithms, tile programs and compiled entries. The arguments are not looked at.
+    pub fn file(&self) -> Result<&'static PlanFile> {
+        Ok(&self.kernel.decoded()?.file)
     }
     /// The CUDA source of what `run` would run, or on the CPU the tile program.
     pub fn source(&self) -> Result<String> {
