@@ -114,7 +114,7 @@ impl<'call, O: Outputs> Call<'call, O> {
         let ready = self.ready(&checked, None, false)?;
         let entry = ready.entry(file);
         if let Code::Cpu(_) = ready.code {
-            return Ok(format!("{:#?}", file.programs[entry.program as usize]));
+            return Ok(file.programs[entry.program as usize].to_string());
         }
         let mut modules: Vec<u32> = entry.launches.iter().map(|l| l.module).collect();
         modules.dedup();
