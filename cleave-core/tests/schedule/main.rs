@@ -212,7 +212,6 @@ fn print_pipeline() {
                 let start = std::time::Instant::now();
                 let ps = programs(0, &a.graph, &k.bounds);
                 println!("#### {}: {}  ({} programs in {:?})", k.name, a.name, ps.len(), start.elapsed());
-                for (i, s) in a.graph.predicates.iter().enumerate() { println!("p{i} {s:?}"); }
                 for p in ps { println!("{p}") }
             }
         }
