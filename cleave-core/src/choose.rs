@@ -11,6 +11,9 @@ use crate::traffic::{Case, Traffic, traffic};
 /// Splits are powers of two up to this.
 pub const MAX_PIECES: u32 = 64;
 
+/// Over splits the time falls to its least and rises again: where it is this much above the least, more pieces are not looked at.
+const PAST_THE_LEAST: f64 = 1.2;
+
 /// What guards ask of a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Facts {
@@ -117,6 +120,7 @@ pub fn choose(file: &PlanFile, request: &Request, device: &DeviceModel) -> Resul
             None => std::iter::successors(Some(1), |n| Some(n * 2)).take_while(|n| *n <= MAX_PIECES).collect(),
         };
         let mut last = None;
+        let mut least = f64::INFINITY;
         for split in offers {
             let pieces = pieces(file, entry, split, request.extents).ok_or(Refusal::Damaged)?;
             if last.as_ref() == Some(&pieces) {
@@ -124,6 +128,10 @@ pub fn choose(file: &PlanFile, request: &Request, device: &DeviceModel) -> Resul
             }
             let (seconds, fits) = seconds(file, entry, &instance.types, &pieces, request.extents, device).ok_or(Refusal::Damaged)?;
             candidates.push((index, split, seconds, fits));
+            if seconds > PAST_THE_LEAST * least {
+                break;
+            }
+            least = least.min(seconds);
             last = Some(pieces)
         }
     }
@@ -150,6 +158,23 @@ pub fn choose(file: &PlanFile, request: &Request, device: &DeviceModel) -> Resul
     alternatives.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
     let pieces = pieces(file, &instance.entries[entry], split, request.extents).ok_or(Refusal::Damaged)?;
     Ok(Choice { entry, pieces, seconds, alternatives })
+}
+
+/// The choice that was made for extents nearby, for these: its entry and split, if the entry's conditions hold. The estimates stay those
+/// of the other extents.
+pub fn adapt(file: &PlanFile, request: &Request, device: &DeviceModel, near: &Choice) -> Option<Choice> {
+    let entry = file.instances.get(request.instance)?.entries.get(near.entry)?;
+    if refused(file, entry, request, device).is_some() {
+        return None;
+    }
+    Some(Choice { pieces: pieces(file, entry, near.split(), request.extents)?, ..near.clone() })
+}
+
+/// Extents that are near enough to share a choice: up to 16 each has its own, beyond there are four to an octave.
+pub fn bucket(extent: i64) -> i64 {
+    let bits = 64 - extent.max(0).leading_zeros() as i64;
+    let shift = (bits - 3).max(0);
+    if extent <= 16 { extent } else { extent >> shift << shift }
 }
 
 /// The first condition of an entry that does not hold, in the user's words.
@@ -437,6 +462,23 @@ mod tests {
         assert_eq!(refusal(Some(Guard::Contiguous(x, 0)), Target::Portable, small).unwrap(), "dimension 0 of `x` is not contiguous");
         assert_eq!(refusal(Some(Guard::Aligned(y, 32)), Target::Portable, small).unwrap(), "`y` is not aligned to 32 bytes");
         assert_eq!(refusal(Some(Guard::Aligned(y, 16)), Target::Portable, small), None);
+    }
+
+    #[test]
+    fn a_choice_serves_the_extents_near_by_as_far_as_its_conditions_hold() {
+        let file = product(64);
+        let facts = |_| Facts { unit: 0b10, aligned: 16 };
+        let request = |extents| Request { instance: 0, extents, facts: &facts, pieces: None, usable: &|_| true };
+        let near = choose(&file, &request(&[64, 1 << 16, 128]), &device(132)).unwrap();
+        let other = adapt(&file, &request(&[64, (1 << 16) + 5, 128]), &device(132), &near).unwrap();
+        assert_eq!((other.entry, other.split()), (near.entry, near.split()));
+        assert_eq!(adapt(&file, &request(&[64, 130, 128]), &device(132), &near).unwrap().split(), 3, "no piece without a tile");
+        assert_eq!(adapt(&file, &request(&[64, 130, 257]), &device(132), &near), None);
+    }
+
+    #[test]
+    fn buckets_are_a_quarter_of_an_octave_wide() {
+        assert_eq!([0, 1, 16, 17, 19, 20, 1000, 1024, 1279, 1280].map(bucket), [0, 1, 16, 16, 16, 20, 896, 1024, 1024, 1280]);
     }
 
     #[test]
