@@ -11,6 +11,8 @@ pub enum ExtentError {
     Mismatch { axis: String, first_tensor: String, first: i64, second_tensor: String, second: i64 },
     #[error("dimension {dim} of `{tensor}` is {size}, no multiple of {factor} ({factors})")]
     NotMultiple { tensor: String, dim: usize, size: i64, factor: i64, factors: String },
+    #[error("axis `{first_axis}` is {first} in `{first_tensor}`, axis `{second_axis}` {second} in `{second_tensor}`: the kernel renames one to the other")]
+    Unequal { first_axis: String, first_tensor: String, first: i64, second_axis: String, second_tensor: String, second: i64 },
     #[error("axis `{axis}` cannot be told from the arguments")]
     Unknown { axis: String },
 }
@@ -26,6 +28,10 @@ pub fn solvable(graph: &Graph) -> Vec<AxisId> {
             if let [a] = open[..] {
                 known[a.0 as usize] = true
             }
+        }
+        for (a, b) in graph.equal.iter().map(|(a, b)| (a.0 as usize, b.0 as usize)) {
+            let either = known[a] || known[b];
+            (known[a], known[b]) = (either, either)
         }
         if known == before {
             return graph.all_axes().filter(|a| known[a.0 as usize]).collect();
@@ -57,8 +63,25 @@ pub fn solve(graph: &Graph, shapes: &[Option<Vec<i64>>]) -> Result<Vec<i64>, Ext
                 (p, n) => Some((n / p, d.tensor)),
             }
         }
+        for (a, b) in graph.equal.iter().map(|(a, b)| (a.0 as usize, b.0 as usize)) {
+            (known[a], known[b]) = (known[a].or(known[b]), known[b].or(known[a]))
+        }
         if known == before {
             break;
+        }
+    }
+    for (a, b) in &graph.equal {
+        if let (Some((x, first)), Some((y, second))) = (known[a.0 as usize], known[b.0 as usize])
+            && x != y
+        {
+            return Err(ExtentError::Unequal {
+                first_axis: graph.axis(*a).into(),
+                first_tensor: first.into(),
+                first: x,
+                second_axis: graph.axis(*b).into(),
+                second_tensor: second.into(),
+                second: y,
+            });
         }
     }
     for d in &dims {
@@ -154,6 +177,17 @@ mod tests {
     #[test]
     fn an_empty_factor_leaves_nothing_to_compute() {
         assert_eq!(solve_shapes([2, 0], [2, 0], [8]), Ok(vec![2, 0, 4]))
+    }
+
+    #[test]
+    fn a_renamed_axis_has_the_extent_of_the_other() {
+        let mut g = graph();
+        let n = g.add_axis("N");
+        g.equal.push((AxisId(0), n));
+        let shapes = [Some(vec![2, 12]), Some(vec![2, 3]), Some(vec![8])];
+        assert_eq!(solve(&g, &shapes), Ok(vec![2, 3, 4, 2]));
+        g.equal.push((n, AxisId(1)));
+        assert_eq!(solve(&g, &shapes).unwrap_err().to_string(), "axis `N` is 2 in `q`, axis `K` 3 in `k`: the kernel renames one to the other")
     }
 
     #[test]

@@ -206,6 +206,8 @@ pub struct Store {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Graph {
     pub axes: Vec<Axis>,
+    /// Axes of equal extent: one is read where a tensor stores the other (`rename`).
+    pub equal: Vec<(AxisId, AxisId)>,
     pub inputs: Vec<Input>,
     pub predicates: Vec<Predicate>,
     pub nodes: Vec<Node>,
@@ -216,7 +218,7 @@ pub struct Graph {
 
 impl PartialEq for Graph {
     fn eq(&self, other: &Self) -> bool {
-        let parts = |g: &Self| (g.axes.clone(), g.inputs.clone(), g.predicates.clone(), g.nodes.clone(), g.outputs.clone());
+        let parts = |g: &Self| (g.axes.clone(), g.equal.clone(), g.inputs.clone(), g.predicates.clone(), g.nodes.clone(), g.outputs.clone());
         parts(self) == parts(other)
     }
 }
@@ -394,6 +396,11 @@ impl Graph {
                 Some(f) if f.1.checked_add(e).is_some() => f.1 += e,
                 _ if e == 0 => {}
                 _ => flat.push((x, e)),
+            }
+        }
+        for f in &mut flat {
+            if f.1 > 0 && matches!(self.op(f.0), Op::Predicate(_)) {
+                f.1 = 2 // 0 and 1 are their own powers
             }
         }
         flat.sort();

@@ -5,6 +5,7 @@
 //! [costs](cost); a [`Program`](tile::Program) gives roles to its axes; a [`Plan`](plan) is an entry of the menu and
 //! a split for concrete extents.
 pub mod axis;
+pub mod choose;
 pub mod cost;
 pub mod device;
 pub mod domain;
@@ -17,7 +18,9 @@ pub mod oracle;
 pub mod plan;
 pub mod predicate;
 pub mod rational;
+pub mod show;
 pub mod tile;
+pub mod traffic;
 
 #[cfg(feature = "compiler")]
 pub mod algebra;

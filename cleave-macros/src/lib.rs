@@ -1,1 +1,26 @@
+//! The attribute `#[cleave::kernel]`: a shell over the front end in `cleave_core`.
+use proc_macro::TokenStream;
+use std::path::PathBuf;
 
+/// Makes a kernel of a function that states a tensor formula over named axes.
+///
+/// ```text
+/// #[cleave::kernel(dtypes(T = f16, bf16, f32), bound(D <= 256))]
+/// pub fn matmul<T>(x: Tensor<T, M, D>, w: Tensor<T, N, D>) -> Tensor<T, M, N> {
+///     sum::<D>(x * w)
+/// }
+/// ```
+///
+/// - `Tensor<T, B, (K, G), M>`: the type of the elements (`f32`, `f16`, `bf16`, `i32`, or a generic type of the function), then
+///   an axis for each stored dimension; `(K, G)` is one dimension seen as two axes, the left one outer. Scalars are `f32` or `i32`.
+/// - `dtypes(T = f16, f32)`: what a generic type may be. `bound(D <= 256)`: larger extents are not compiled for. `factor(P = 2)`:
+///   `P` is a constant factor, as in `Tensor<T, M, (F, P)>`; `part`, `stack` and `reverse` take it apart.
+/// - Elementwise operations align axes by name. Reductions name theirs: `sum::<N>(x)`. The functions are those of `cleave::dsl`;
+///   helpers (`fn` over `Value`s) and constants stand inside the body.
+///
+/// The function then takes views of tensors and gives a `Call`. The crate needs a build script that calls `cleave::build()`.
+#[proc_macro_attribute]
+pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let out_dir = std::env::var_os("OUT_DIR").map(PathBuf::from);
+    cleave_core::frontend::expand(attribute.into(), item.into(), out_dir.as_deref()).into()
+}

@@ -60,6 +60,7 @@ pub fn run(program: &Program, extents: &[i64], inputs: &[Tensor], settings: &Set
     let first_workspace = outputs.len() - program.workspaces.len();
     for launch in &program.launches {
         for part in launch {
+            let lists: Vec<Vec<usize>> = part.node_dims.iter().map(|d| positions(*d)).collect();
             let mut block = Block {
                 part,
                 extents,
@@ -71,6 +72,7 @@ pub fn run(program: &Program, extents: &[i64], inputs: &[Tensor], settings: &Set
                 values: vec![vec![]; part.graph.nodes.len()],
                 held: vec![],
                 kept: HashMap::new(),
+                lists: &lists,
             };
             block.grid(0)
         }
@@ -117,6 +119,8 @@ struct Block<'a> {
     /// Predicates that hold throughout the tile at hand.
     held: Vec<NodeId>,
     kept: HashMap<(NodeId, Span), Vec<f64>>,
+    /// The dims of each node, as positions.
+    lists: &'a [Vec<usize>],
 }
 
 impl<'a> Block<'a> {
@@ -164,24 +168,26 @@ impl<'a> Block<'a> {
 
     // ---- positions -----------------------------------------------------------------------------------------
 
-    /// Calls `f` with the offset in its tile of every dim of `dims`, row-major; other dims are at 0.
-    fn each(&self, dims: DimSet, f: &mut dyn FnMut(&[i64])) {
-        let list: Vec<DimId> = dims.iter().collect();
-        let lengths: Vec<i64> = list.iter().map(|d| self.span(*d).len()).collect();
-        let mut offset = vec![0; self.at.len()];
-        for mut i in 0..lengths.iter().product::<i64>() {
-            for (d, n) in list.iter().zip(&lengths).rev() {
-                offset[d.0 as usize] = i % n;
+    /// Calls `f` with the offset in its tile of every dim: those of `dims` run, row-major, the others stay as in `start`.
+    fn each(&self, dims: DimSet, start: &[i64], f: &mut dyn FnMut(&[i64])) {
+        let list: Vec<(usize, i64)> = dims.iter().map(|d| (d.0 as usize, self.span(d).len())).collect();
+        let mut offset = start.to_vec();
+        for mut i in 0..list.iter().map(|d| d.1).product::<i64>() {
+            for (d, n) in list.iter().rev() {
+                offset[*d] = i % n;
                 i /= n
             }
             f(&offset)
         }
     }
-    fn place(&self, dims: DimSet, offset: &[i64]) -> usize {
-        dims.iter().fold(0, |p, d| p * self.span(d).len() + offset[d.0 as usize]) as usize
+    fn origin(&self) -> Vec<i64> {
+        vec![0; self.at.len()]
     }
     fn value(&self, node: NodeId, offset: &[i64]) -> f64 {
-        self.values[node.index()][self.place(self.part.of(node), offset)]
+        self.values[node.index()][self.place(node, offset)]
+    }
+    fn place(&self, node: NodeId, offset: &[i64]) -> usize {
+        self.lists[node.index()].iter().fold(0, |p, &d| p * self.at[d].map_or(0, |s| s.end - s.start) + offset[d]) as usize
     }
     fn index(&self, axis: AxisId, offset: &[i64]) -> i64 {
         let Some(d) = self.part.dim_of(axis) else { return 0 };
@@ -263,7 +269,7 @@ impl<'a> Block<'a> {
         let s = &self.graph().outputs[output as usize].stores[store as usize];
         let strides = Tensor::strides(&self.outputs[output as usize].shape);
         let mut writes = vec![];
-        self.each(self.part.dims_of(s.access.axes()), &mut |offset| {
+        self.each(self.part.dims_of(s.access.axes()), &self.origin(), &mut |offset| {
             let place = s.access.offset(&strides, &|a| self.index(a, offset), &|a| self.extent(a));
             writes.push((place as usize, self.value(s.node, offset)))
         });
@@ -276,7 +282,7 @@ impl<'a> Block<'a> {
     fn map(&mut self, node: NodeId) {
         let operands = self.graph().operands(node);
         let mut tile = vec![];
-        self.each(self.part.of(node), &mut |offset| {
+        self.each(self.part.of(node), &self.origin(), &mut |offset| {
             let x = |j: usize| self.value(operands[j], offset);
             tile.push(self.round(match self.graph().op(node) {
                 Op::Input { input, access } => self.element(input.index(), access, &|a| self.index(a, offset)),
@@ -328,19 +334,18 @@ impl<'a> Block<'a> {
         let contraction = self.part.contraction(node);
         let is_maximum = matches!(self.graph().op(node), Op::Maximum(_));
         let mut tile = vec![];
-        self.each(self.part.of(node), &mut |kept| {
+        self.each(self.part.of(node), &self.origin(), &mut |kept| {
             let mut result = if is_maximum { f64::NEG_INFINITY } else { 0.0 };
-            self.each(over, &mut |reduced| {
-                let offset: Vec<i64> = kept.iter().zip(reduced).map(|(a, b)| a + b).collect(); // of disjoint dims
+            self.each(over, kept, &mut |offset| {
                 if is_maximum {
-                    if operands[1..].iter().all(|p| self.value(*p, &offset) != 0.0) {
-                        result = greater(result, self.value(operands[0], &offset))
+                    if operands[1..].iter().all(|p| self.value(*p, offset) != 0.0) {
+                        result = greater(result, self.value(operands[0], offset))
                     }
                     return;
                 }
                 let x = match contraction {
-                    Some((x, y)) => self.round(self.value(x, &offset) * self.value(y, &offset)),
-                    None => self.value(operands[0], &offset),
+                    Some((x, y)) => self.round(self.value(x, offset) * self.value(y, offset)),
+                    None => self.value(operands[0], offset),
                 };
                 result = self.round(result + x)
             });
@@ -366,12 +371,11 @@ impl<'a> Block<'a> {
         let over = self.part.dims_of(self.graph().op(frame).reduced());
         let row = row(self.frame_kind(frame));
         let mut tile = vec![];
-        self.each(self.part.of(frame), &mut |kept| {
+        self.each(self.part.of(frame), &self.origin(), &mut |kept| {
             let mut keys = vec![];
-            self.each(over, &mut |reduced| {
-                let offset: Vec<i64> = kept.iter().zip(reduced).map(|(a, b)| a + b).collect();
-                if operands[1..].iter().all(|p| self.value(*p, &offset) != 0.0) {
-                    keys.push(self.value(operands[0], &offset))
+            self.each(over, kept, &mut |offset| {
+                if operands[1..].iter().all(|p| self.value(*p, offset) != 0.0) {
+                    keys.push(self.value(operands[0], offset))
                 }
             });
             tile.push(self.round((row.of_tile)(&mut keys.into_iter())))
@@ -397,13 +401,13 @@ impl<'a> Block<'a> {
             let tower: Vec<_> = state.members.iter().filter(|x| x.tower == m.tower && self.part.of(x.node).is_subset(dims)).collect();
             let mut moved = before[&m.node].clone();
             // a member may lack dims of the frame (a count of degree 0): all of these give it the same value
-            self.each(dims.union(self.part.of(frame)), &mut |offset| {
-                let i = self.place(self.part.of(frame), offset);
-                let mut values: Vec<(f64, i8)> = tower.iter().map(|x| (before[&x.node][self.place(self.part.of(x.node), offset)], x.degree)).collect();
+            self.each(dims.union(self.part.of(frame)), &self.origin(), &mut |offset| {
+                let i = self.place(frame, offset);
+                let mut values: Vec<(f64, i8)> = tower.iter().map(|x| (before[&x.node][self.place(x.node, offset)], x.degree)).collect();
                 (row.transport)(from[i], to[i], &mut values);
                 let own = tower.iter().zip(&values).find(|t| t.0.node == m.node);
                 if let Some((_, v)) = own {
-                    moved[self.place(dims, offset)] = self.round(v.0)
+                    moved[self.place(m.node, offset)] = self.round(v.0)
                 }
             });
             carried.insert(m.node, moved);
@@ -471,6 +475,10 @@ impl<'a> Block<'a> {
             self.values[n.index()] = if matches!(self.graph().op(n), Op::Frame(..)) { self.usable(n, &values) } else { values }
         }
     }
+}
+
+fn positions(dims: DimSet) -> Vec<usize> {
+    dims.iter().map(|d| d.0 as usize).collect()
 }
 
 /// The greater of two; NaN if either is.

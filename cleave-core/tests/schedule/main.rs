@@ -99,15 +99,13 @@ fn check(k: &kernels::Kernel) -> usize {
     let programs = programs(0, &k.graph, &k.bounds);
     for (i, extents) in shapes(k).iter().enumerate() {
         let tiles: &[i64] = if i == 0 { &[1, 3, 4, 64] } else { &[3, 64] };
-        for amplitude in [1.0, 1e4] {
+        for amplitude in if i < 2 { &[1.0, 1e4][..] } else { &[1.0] }.iter().copied() {
             let inputs = inputs(k, extents, amplitude, i as u64 + 7);
             let want = oracle::evaluate(k.reference.as_ref().unwrap_or(&k.graph), extents, &inputs);
-            for (program, &tile, pieces, arithmetic) in programs
-                .iter()
-                .flat_map(|p| tiles.iter().map(move |t| (p, t)))
-                .flat_map(|(p, t)| [1, 2, 5].map(|s| (p, t, s)))
-                .flat_map(|(p, t, s)| [Arithmetic::Double, Arithmetic::Single].map(|a| (p, t, s, a)))
-            {
+            let cases = tiles.iter().flat_map(|t| [1, 2, 5].map(|s| (*t, s))).flat_map(|(t, s)| [Arithmetic::Double, Arithmetic::Single].map(|a| (t, s, a)));
+            // beside the first shapes each case once: small tiles split in five, one tile whole
+            let is_kept = |c: &(i64, usize, Arithmetic)| i < 2 || (c.0 == 3) == (c.1 == 5) && c.1 != 2 && c.2 == Arithmetic::Double;
+            for (program, (tile, pieces, arithmetic)) in cases.filter(is_kept).flat_map(|c| programs.iter().map(move |p| (p, c))) {
                 let settings = Settings { tile: &|_, _| tile, pieces, arithmetic, types: None };
                 let (got, _) = interpret::run(program, extents, &inputs, &settings);
                 let bound = if arithmetic == Arithmetic::Single { 3e-5 } else { 1e-11 } * if k.name.contains("attention") { amplitude } else { 1.0 };

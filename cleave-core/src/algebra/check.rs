@@ -1,0 +1,123 @@
+//! Every algorithm against its source, numerically, before anything is built from it.
+//!
+//! Comes in: two graphs over the same inputs. Goes out: nothing, or where they differ. Both are evaluated by the oracle on random
+//! inputs over several small extents; integer inputs are drawn so that some rows of a predicate are empty and some are not.
+use crate::axis::AxisSet;
+use crate::dtype::{DType, Element};
+use crate::extent;
+use crate::graph::Graph;
+use crate::oracle::{self, Tensor};
+
+/// An algorithm that is not equal to its source: some rule is wrong.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[error("algorithm `{algorithm}` of kernel `{kernel}` is not equal to its source: output `{output}` is {found} instead of {wanted} at extents {extents:?}")]
+pub struct Unequal {
+    pub kernel: String,
+    pub algorithm: String,
+    pub output: String,
+    pub wanted: f64,
+    pub found: f64,
+    pub extents: Vec<i64>,
+}
+
+/// The difference of two graphs at one element.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Difference {
+    pub output: usize,
+    pub wanted: f64,
+    pub found: f64,
+    pub extents: Vec<i64>,
+}
+
+/// Inputs and the source's results on them.
+pub struct Sample {
+    extents: Vec<i64>,
+    inputs: Vec<Tensor>,
+    wanted: Vec<Tensor>,
+}
+
+/// Errors relative to the largest magnitude of an output that count as rounding.
+const TOLERANCE: f64 = 1e-9;
+/// Samples for a kernel.
+const SAMPLES: u64 = 4;
+/// Extents go from 1 to this, as far as no term has more elements than [`ELEMENTS`].
+const LARGEST: u64 = 5;
+const ELEMENTS: i64 = 600;
+
+/// A reproducible stream of numbers (splitmix64).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.bits() % n
+    }
+    /// From -1 to 1.
+    pub fn real(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    }
+}
+
+fn elements(axes: AxisSet, extents: &[i64]) -> i64 {
+    axes.iter().map(|a| extents[a.0 as usize]).product()
+}
+
+fn draw_extents(source: &Graph, random: &mut Random) -> Vec<i64> {
+    let mut extents: Vec<i64> = source.axes.iter().map(|_| 1 + random.below(LARGEST) as i64).collect();
+    let free = source.free();
+    // the largest term, and no more than the first of the largest axes at a time
+    while let Some(axes) = free.iter().copied().find(|f| elements(*f, &extents) > ELEMENTS) {
+        let Some(largest) = axes.iter().max_by_key(|a| (extents[a.0 as usize], std::cmp::Reverse(*a))) else { break };
+        extents[largest.0 as usize] -= 1
+    }
+    extents
+}
+
+fn draw_inputs(source: &Graph, extents: &[i64], random: &mut Random) -> Vec<Tensor> {
+    let most = extents.iter().copied().max().unwrap_or(1) as u64;
+    let draw = |input: &crate::graph::Input, random: &mut Random| match input.element {
+        Element::Type(DType::I32) => random.below(most + 3) as f64 - 1.0,
+        _ if input.positive => 1.0 + random.real() / 2.0,
+        _ => random.real(),
+    };
+    let tensor = |input: &crate::graph::Input| {
+        let shape = extent::shape(&input.storage, extents);
+        let count = shape.iter().product::<i64>();
+        let values = (0..count).map(|_| draw(input, random)).collect();
+        Tensor { shape, values }
+    };
+    source.inputs.iter().map(tensor).collect()
+}
+
+/// Samples of a source, the same for the same seed.
+pub fn samples(source: &Graph, seed: u64) -> Vec<Sample> {
+    let sample = |i: u64| {
+        let mut random = Random(seed.wrapping_mul(SAMPLES).wrapping_add(i));
+        let extents = draw_extents(source, &mut random);
+        let inputs = draw_inputs(source, &extents, &mut random);
+        let wanted = oracle::evaluate(source, &extents, &inputs);
+        Sample { extents, inputs, wanted }
+    };
+    (0..SAMPLES).map(sample).collect()
+}
+
+/// The first element at which a graph differs from the source of the samples by more than rounding. Where the source has no
+/// value (NaN), any is right.
+pub fn difference(samples: &[Sample], graph: &Graph) -> Option<Difference> {
+    samples.iter().find_map(|sample| {
+        let found = oracle::evaluate(graph, &sample.extents, &sample.inputs);
+        found.iter().zip(&sample.wanted).enumerate().find_map(|(output, (found, wanted))| {
+            let scale = wanted.values.iter().filter(|v| v.is_finite()).fold(f64::MIN_POSITIVE, |m, v| m.max(v.abs()));
+            let differs = |(f, w): (&f64, &f64)| {
+                let near = f == w || w.is_nan() || (f - w).abs() <= TOLERANCE * scale;
+                (!near).then(|| Difference { output, wanted: *w, found: *f, extents: sample.extents.clone() })
+            };
+            found.values.iter().zip(&wanted.values).find_map(differs)
+        })
+    })
+}

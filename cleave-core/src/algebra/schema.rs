@@ -1,0 +1,172 @@
+//! The language in which the rules are stated. A [`Row`] is a value without code: the matcher interprets it for the search,
+//! and a prover can read the same value.
+//!
+//! Lower-case variables stand for terms, or for multisets of factors or addends; upper-case ones for sets of axes; both sides
+//! use the same forms. Soundness rests on the two sides and the guards alone; [`Split`] and [`Control`] only say which of the
+//! sound instances the search tries.
+use crate::graph::Function;
+
+pub type Var = char;
+
+/// A term. As a left side it is matched, as a right side built.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Term {
+    /// Any term. On the right also a multiset: the product of its factors, or the sum of its addends.
+    Any(Var),
+    /// Left only: a term of this form, bound as a whole.
+    Named(Var, &'static Term),
+    Product(&'static [Factor]),
+    Linear(&'static [Addend]),
+    Sum(Axes, &'static Term),
+    /// With a variable for its predicates; without, the domain is whole.
+    Maximum(Axes, &'static Term, Option<Var>),
+    Apply(Function, &'static Term),
+    /// Right only: the product of the extents of a set of axes.
+    Size(Var),
+    /// Right only.
+    Number(i64),
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Factor {
+    One(Term, Power),
+    /// The other factors; two of them share those by the row's [`Split`].
+    Many(Var),
+    /// Every factor of this form, as a family. On the right: one factor for each member.
+    Every(Var, &'static Term, Power),
+}
+
+/// An exponent in halves.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Power {
+    Is(i8),
+    Any(Var),
+    Even(Var),
+    /// Right only.
+    Total(Var, Var),
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Addend {
+    One(Coefficient, Term),
+    /// The other addends and the constant; two of them share those by the row's [`Split`].
+    Many(Var),
+    /// Every addend is of this form and there is no constant. On the right: one addend for each member.
+    Every(Var, Coefficient, &'static Term),
+    /// Left only: all addends and the constant, cut into a family of groups; the second variable is a group.
+    Groups(Var, Var),
+    /// Right only: one addend for each unordered pair of a family. The first variable within the family is bound as the second
+    /// one for the other of the pair.
+    Pairs(Var, (Var, Var), i64, &'static Term),
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Coefficient {
+    One,
+    Any(Var),
+    /// Right only.
+    Minus(Var),
+    /// Right only.
+    MinusOne,
+    /// Right only: half the number that a power holds.
+    HalfOf(Var),
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Axes {
+    Is(Var),
+    /// A disjoint union. On the left the row's [`Split`] says which axes are whose.
+    Both(Var, Var),
+}
+
+/// A set of axes in a guard.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Place {
+    Axes(Var),
+    Free(Var),
+}
+
+/// A condition of soundness. One about a multiset holds for each member.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Guard {
+    Disjoint(Place, Place),
+    NonZero(Var),
+    NonNegative(Var),
+    /// A term, or a coefficient.
+    Positive(Var),
+    /// A coefficient.
+    Negative(Var),
+    /// A 0/1 term.
+    Predicate(Var),
+    NoPredicate(Var),
+    /// The exponent is above one.
+    AboveOne(Var),
+    /// The power (of the first variable) is an integer, or the term is not negative.
+    RootOf(Var, Var),
+    /// The power is positive, or no term of the multiset is a predicate.
+    InverseOf(Var, Var),
+    /// The power is positive, or the term is not zero.
+    DivisorOf(Var, Var),
+}
+
+/// Which partitions of a multiset the search tries.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Split {
+    None,
+    /// The variable takes every member that the guards allow it, the other the rest; neither multiset is empty, nor are the axes
+    /// of the variable.
+    Maximal(Var),
+    /// Axes that occur in the same factors stand together: `axes` is one such group, `touched` its factors.
+    Incidence {
+        axes: Var,
+        touched: Var,
+    },
+    /// Addends with an equal key stand together; at least two groups.
+    Groups(Key),
+    /// The largest multiset (or a set of axes) that all members of the family have in common.
+    Shared(Var),
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Key {
+    /// The free axes.
+    Free,
+    /// The free axes among these; an addend with a factor that can leave a reduction over them stands alone.
+    Reduced(Var),
+    /// The free axes together with those of a multiset.
+    Beside(Var),
+}
+
+/// When an instance is worth its nodes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Control {
+    /// A node of this form is left to this kind of row alone: it has a simpler equal.
+    Simplify,
+    /// The variable is not the class that the row rewrites.
+    Other(Var),
+    /// Of two classes defined through each other only the older is replaced by its form.
+    Directed(Var, Var),
+    /// The multisets have together at most this many members.
+    AtMost(usize, &'static [Var]),
+    /// The family has at least this many members.
+    AtLeast(usize, Var),
+    /// Members of the family vary along these axes.
+    Varies(Var, Var),
+    /// The first instance only.
+    First,
+    /// Subtracts what a reduction has lost the low bits of; a second search does without.
+    Cancels,
+}
+
+/// A rule: where the left side occurs, the right side is equal.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Row {
+    pub name: &'static str,
+    pub left: Term,
+    /// The part of the left side that the right side replaces: a variable bound by [`Term::Named`], or all of it.
+    pub replaces: Option<Var>,
+    pub right: Term,
+    pub guards: &'static [Guard],
+    pub split: Split,
+    pub control: &'static [Control],
+}

@@ -1,0 +1,57 @@
+//! Composites: functions of the language written in the language. A call is replaced by the body, so that nothing after the
+//! front end can tell a composite from its expansion.
+use super::parse::Parser;
+use super::report::Errors;
+use super::syntax::Function;
+use std::collections::BTreeSet;
+
+/// Helpers as a kernel might have them, by name.
+const TABLE: [(&str, &str); 10] = [
+    ("softmax", "fn softmax<A>(x: Value) -> Value { let e = exp(x - max::<A>(x)); e / sum::<A>(e) }"),
+    ("log_softmax", "fn log_softmax<A>(x: Value) -> Value { x - logsumexp::<A>(x) }"),
+    ("logsumexp", "fn logsumexp<A>(x: Value) -> Value { let m = max::<A>(x); log(sum::<A>(exp(x - m))) + m }"),
+    ("rms_norm", "fn rms_norm<A>(x: Value, weight: Value, epsilon: Value) -> Value { x * rsqrt(mean::<A>(square(x)) + epsilon) * weight }"),
+    (
+        "layer_norm",
+        "fn layer_norm<A>(x: Value, weight: Value, bias: Value, epsilon: Value) -> Value {
+            let centred = x - mean::<A>(x);
+            centred * rsqrt(mean::<A>(square(centred)) + epsilon) * weight + bias
+        }",
+    ),
+    ("var", "fn var<A>(x: Value) -> Value { mean::<A>(square(x - mean::<A>(x))) }"),
+    ("silu", "fn silu(x: Value) -> Value { x * sigmoid(x) }"),
+    ("gelu", "fn gelu(x: Value) -> Value { 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))) }"),
+    ("softcap", "fn softcap(x: Value, cap: Value) -> Value { cap * tanh(x / cap) }"),
+    ("exp2", "fn exp2(x: Value) -> Value { exp(x * log(2)) }"),
+];
+
+/// Every name.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().map(|c| c.0)
+}
+
+/// The composites that a kernel which calls these names needs; parsing them all would take longer than most kernels.
+pub fn library(called: &BTreeSet<String>) -> Vec<Function> {
+    let mut errors = Errors::default();
+    let mut parser = Parser::new(&mut errors);
+    parser.called = called.clone();
+    let mut library: Vec<Function> = vec![];
+    loop {
+        let missing = TABLE.iter().find(|(name, _)| parser.called.contains(*name) && !library.iter().any(|f| f.name == name));
+        let Some(function) = missing.and_then(|(_, text)| syn::parse_str(text).ok()).and_then(|f| parser.function(&f)) else {
+            return library;
+        };
+        library.push(function)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_composite_parses() {
+        let called = names().map(String::from).collect();
+        assert_eq!(library(&called).len(), TABLE.len())
+    }
+}

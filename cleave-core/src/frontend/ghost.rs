@@ -1,0 +1,91 @@
+//! The ghost body: the user's own tokens as a function that is never called, typed against `cleave::dsl`. Editors resolve
+//! names on it, and the compiler's lints (an unused `let`, a helper that nobody calls) point at the user's text.
+use super::syntax::{Source, Tensor};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote;
+use std::collections::BTreeSet;
+use syn::visit::Visit;
+use syn::visit_mut::{self, VisitMut};
+use syn::{Expr, ExprLit, ItemConst, ItemFn, Lit, PathArguments, parse_quote};
+
+/// A nested function, and a use of it, for a kernel without faults.
+pub fn body(function: &ItemFn, source: &Source, axes: &[Ident]) -> TokenStream {
+    let mut names = Names::default();
+    names.visit_block(&function.block);
+    let mut block = (*function.block).clone();
+    Typed { names }.visit_block_mut(&mut block);
+    let statements = &block.stmts;
+    let arguments = source.signature.arguments.iter().map(|a| &a.name);
+    let tensors = source.signature.arguments.iter().map(|a| &a.tensor).chain(&source.signature.results).map(tensor_axes);
+    let values = source.signature.results.iter().map(|_| quote!(::cleave::dsl::Value));
+    let result = if source.signature.tuple { quote!((#(#values,)*)) } else { quote!(#(#values)*) };
+    quote! {
+        #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+        fn ghost(#(#arguments: ::cleave::dsl::Value),*) -> #result {
+            #[allow(unused_imports)]
+            use ::cleave::dsl::*;
+            #(#[allow(non_camel_case_types)] enum #axes {})*
+            #(::cleave::dsl::axes::<#tensors>();)*
+            #(#statements)*
+        }
+        let _ = ghost;
+    }
+}
+
+/// `(B, (K, G), M)` as a type.
+fn tensor_axes(tensor: &Tensor) -> TokenStream {
+    let dims = tensor.dims.iter().map(|d| match &d[..] {
+        [axis] => quote!(#axis),
+        factors => quote!((#(#factors,)*)),
+    });
+    quote!((#(#dims,)*))
+}
+
+/// The constants and helpers that a body declares.
+#[derive(Default)]
+struct Names {
+    constants: BTreeSet<String>,
+    functions: BTreeSet<String>,
+}
+
+impl<'ast> Visit<'ast> for Names {
+    fn visit_item_const(&mut self, item: &'ast ItemConst) {
+        self.constants.insert(item.ident.to_string());
+    }
+    fn visit_item_fn(&mut self, item: &'ast ItemFn) {
+        self.functions.insert(item.sig.ident.to_string());
+        syn::visit::visit_item_fn(self, item)
+    }
+}
+
+/// Gives every number the type of a value, and the two meanings of `max` and `min` two functions.
+struct Typed {
+    names: Names,
+}
+
+impl VisitMut for Typed {
+    fn visit_item_const_mut(&mut self, _: &mut ItemConst) {} // as written: its value has the type that it says
+
+    fn visit_expr_mut(&mut self, e: &mut Expr) {
+        match e {
+            Expr::Lit(ExprLit { lit: Lit::Int(_) | Lit::Float(_), .. }) => *e = parse_quote!(::cleave::dsl::number(#e)),
+            Expr::Path(p) if p.path.get_ident().is_some_and(|i| self.names.constants.contains(&i.to_string())) => *e = parse_quote!(::cleave::dsl::number(#e)),
+            Expr::Call(c) => {
+                if let Expr::Path(p) = &mut *c.func
+                    && let Some(segment) = p.path.segments.first_mut()
+                    && matches!(segment.arguments, PathArguments::None)
+                    && !self.names.functions.contains(&segment.ident.to_string())
+                    && let Some(name) = match segment.ident.to_string().as_str() {
+                        "max" => Some("max_of"),
+                        "min" => Some("min_of"),
+                        _ => None,
+                    }
+                {
+                    segment.ident = Ident::new(name, segment.ident.span().resolved_at(Span::call_site()))
+                }
+                c.args.iter_mut().for_each(|a| self.visit_expr_mut(a))
+            }
+            _ => visit_mut::visit_expr_mut(self, e),
+        }
+    }
+}

@@ -1,0 +1,4 @@
+#[cleave::kernel(dtypes(T = f32))]
+pub fn syntax_error<T>(x: Tensor<T, M>) -> Tensor<T, M> {
+    x +
+}

@@ -1,0 +1,5 @@
+/// `x` times the transpose of `w`, which is stored as weights are: a row for each output.
+#[cleave::kernel(dtypes(T = f16, bf16, f32))]
+pub fn matmul<T>(x: Tensor<T, M, K>, w: Tensor<T, J, K>) -> Tensor<T, M, J> {
+    sum::<K>(x * w)
+}
