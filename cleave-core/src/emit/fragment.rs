@@ -93,6 +93,8 @@ struct Writer<'a> {
     open_folds: Vec<NodeId>,
     /// Loads that a map reads, so that they are needed in registers.
     mapped: HashSet<NodeId>,
+    /// Operands that are packed already in the body at hand.
+    packed: HashSet<String>,
 }
 
 /// An element of a value in registers.
@@ -158,6 +160,7 @@ pub fn place(cx: &Context, shape: Shape, limit: u32) -> Result<Placed, Refusal> 
         before_split: cx.part.split,
         open_folds: vec![],
         mapped: HashSet::new(),
+        packed: HashSet::new(),
     };
     w.check()?;
     let split = if cx.part.split { cx.part.split_loop() } else { None };
@@ -523,6 +526,8 @@ impl Writer<'_> {
                 }
                 self.define(*node, |w, class| w.cx.direct(&Lane { writer: w, class }, *input, access))
             }
+            // a predicate is tested where it selects
+            Statement::Map { node } if matches!(g.op(*node), Op::Predicate(_)) => Ok(()),
             Statement::Map { node } => self.define(*node, |w, class| w.cx.operation(&Lane { writer: w, class }, *node)),
             Statement::Reduce { node, over } => {
                 let class = self.class(*node)?;
@@ -661,7 +666,7 @@ impl Writer<'_> {
                 }
                 let packed = self.cx.name(&format!("packed {} {t}", a.0), &format!("{}_packed", self.cx.value_name(a)));
                 let key = format!("packed {} {t}", a.0);
-                if !self.packed_here(&key) {
+                if self.packed.insert(key) {
                     self.code.line(format!("cleave::Packed<{t}, {}, {depth}> {packed};", self.shape.blocks));
                     self.code.line(format!("cleave::pack_fragment({packed}, [&](int i, int j, int c) {{ return {x}; }});"))
                 }
@@ -669,9 +674,6 @@ impl Writer<'_> {
             }
         }
         Ok(())
-    }
-    fn packed_here(&self, _key: &str) -> bool {
-        false
     }
     fn settle_resident(&mut self) {
         if self.loops.is_empty() {
@@ -853,6 +855,7 @@ impl Writer<'_> {
         }
         let body = std::mem::replace(&mut self.code, outer);
         self.loops.pop();
+        self.packed.clear();
         self.code.open("auto step = [&](int tile, int stage, auto masked) {");
         self.code.line("constexpr bool partial = decltype(masked)::value;");
         self.code.line("(void)partial, (void)tile, (void)stage;");

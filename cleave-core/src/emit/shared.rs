@@ -52,30 +52,16 @@ impl Site for Element<'_, '_> {
     }
 }
 
-/// Tile lengths of a part: the first of a descending list whose tiles fit.
-pub fn tiles(part: &Part, bounds: &dyn Fn(DimId) -> u32) -> Option<Vec<u32>> {
-    [(16, 32), (16, 16), (8, 16), (8, 8), (4, 8), (1, 8), (1, 1)].into_iter().find_map(|(grid, step)| {
-        let tiles: Vec<u32> = (0..part.dims.len())
-            .map(|d| match part.dims[d].role {
-                _ if part.dims[d].batch => 1,
-                Role::Grid => grid,
-                Role::Loop => step,
-                Role::Chip => bounds(DimId(d as u8)),
-            })
-            .collect();
-        let size = |dims: DimSet| dims.iter().map(|d| tiles[d.0 as usize]).product::<u32>();
-        let floats = |s: &Statement| match s {
-            Statement::Load { node, .. } | Statement::Recall { node, .. } | Statement::Map { node } => size(part.of(*node)),
-            Statement::Reduce { node, .. } => size(part.of(*node)),
-            Statement::Loop(l) => {
-                let members = l.states.iter().flat_map(|s| s.members.iter().map(|m| m.node).chain(s.frame.iter().flat_map(|f| [*f, *f, *f])));
-                let keep = l.keep.iter().map(|n| size(part.of(*n)) / tiles[l.dim.0 as usize] * bounds(l.dim));
-                members.map(|n| size(part.of(n))).sum::<u32>() + keep.sum::<u32>()
-            }
-            _ => 0,
+/// Tile lengths to try for a part, from those that reuse most.
+pub fn tiles<'a>(part: &'a Part, bounds: &'a dyn Fn(DimId) -> Option<u32>) -> impl Iterator<Item = Vec<u32>> + 'a {
+    [(16, 32), (16, 16), (8, 16), (8, 8), (4, 8), (1, 8), (1, 1)].into_iter().map(move |(grid, step)| {
+        let tile = |(d, dim): (usize, &crate::tile::Dim)| match dim.role {
+            _ if dim.batch => 1,
+            Role::Grid => grid,
+            Role::Loop => step,
+            Role::Chip => bounds(DimId(d as u8)).unwrap_or(step),
         };
-        let all: u64 = part.statements().iter().map(|s| floats(s.1) as u64).sum();
-        (all * 4 + 128 <= SHARED_BYTES as u64).then_some(tiles)
+        part.dims.iter().enumerate().map(tile).collect()
     })
 }
 
@@ -254,6 +240,8 @@ impl Writer<'_> {
                 let (dims, at) = self.hold(*node);
                 self.each(&dims, false, |w| w.recall(&kept, from, &dims, at, *dim, bound, false))
             }
+            // a predicate is tested where it selects
+            Statement::Map { node } if matches!(g.op(*node), Op::Predicate(_)) => {}
             Statement::Map { node } => {
                 let (dims, at) = self.hold(*node);
                 self.each(&dims, false, |w| {

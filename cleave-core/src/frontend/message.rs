@@ -101,7 +101,6 @@ messages! {
     closure() => "closures are not supported", "a helper is a nested `fn`";
     reference() => "references are not supported", "leave out the `&` or `*`: values are copied";
     cast_with_as() => "`as` is not supported", "sums are f32, results are rounded to their type when stored";
-    cast() => "`cast` is not supported yet", "sums are f32, results are rounded to their type when stored";
     method(name, receiver) => "methods are not supported", "`{name}({receiver})`";
     path(last) => "a path is not supported", "functions of the language need none: `{last}`";
     call_of_expression() => "only a function can be called";

@@ -38,13 +38,15 @@ pub fn variants(framed: &Framed, bounds: &[(AxisId, usize)]) -> Vec<Variant> {
     let is_small = |v: &Variant| v.cuts.iter().all(|n| free[n.index()].is_subset(bounded));
     let (small, large): (Vec<_>, Vec<_>) = cut.into_iter().partition(is_small);
     variants.splice(0..0, small);
-    if inner != whole && !inner.is_empty() {
-        variants.extend(kept(framed, Variant { chip: inner, ..looped.clone() }))
-    }
     let mut last = kept(framed, looped.clone());
     let plain = last.pop();
-    variants.extend(last);
+    if variants.is_empty() {
+        variants.extend(last)
+    }
     variants.extend(large);
+    if inner != whole && !inner.is_empty() {
+        variants.push(Variant { chip: inner, ..looped.clone() })
+    }
     // a mask that varies along a packed axis bounds its loop better where the axis is alone
     if packs_a_mask(framed, &looped) {
         let first = variants.first().or(plain.as_ref()).cloned();

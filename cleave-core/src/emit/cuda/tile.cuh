@@ -258,11 +258,16 @@ CLEAVE_UNROLL
     b[h] = TRANSPOSED ? t.get(x, n) : t.get(n, x);
   }
 }
+// Elements 1 and 2 of a change places: the instruction counts down a column first.
 // a b with both factors cut in a TF32 value and its remainder; the product of the remainders is below f32's precision.
 CLEAVE_DEVICE void multiply_f32(float (&d)[4], const float (&a)[4], const float (&b)[2]) {
   u32 ah[4], al[4], bh[2], bl[2];
 CLEAVE_UNROLL
-  for (int i = 0; i < 4; i++) { ah[i] = to_tf32(a[i]); al[i] = to_tf32(a[i] - bits_to_float(ah[i])); }
+  for (int i = 0; i < 4; i++) {
+    const float x = a[i == 1 ? 2 : i == 2 ? 1 : i];
+    ah[i] = to_tf32(x);
+    al[i] = to_tf32(x - bits_to_float(ah[i]));
+  }
 CLEAVE_UNROLL
   for (int i = 0; i < 2; i++) { bh[i] = to_tf32(b[i]); bl[i] = to_tf32(b[i] - bits_to_float(bh[i])); }
   multiply_tf32(d, al, bh[0], bh[1]);
