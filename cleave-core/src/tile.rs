@@ -8,6 +8,8 @@ use crate::axis::{AxisId, AxisSet};
 use crate::graph::{Graph, NodeId, Op};
 use serde::{Deserialize, Serialize};
 
+mod show;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Role {
     /// Cut in tiles over the grid.

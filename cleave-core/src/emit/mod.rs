@@ -1,1 +1,19 @@
+//! The emitter: from tile programs to CUDA text and the menu of entries.
+//!
+//! In: a kernel, a choice of types, its programs. Out: entries (program, tiles, launches, guards) and one self-contained
+//! translation unit for each, deterministic byte for byte. A program that a placement cannot take yields no entry of it, with
+//! the reason; [`shared`] takes every program whose tiles fit.
+pub mod bounds;
+pub mod code;
+pub mod cpu;
+pub mod fragment;
+pub mod frames;
+pub mod menu;
+pub mod part;
+pub mod shared;
 
+pub use menu::{Emission, emission, instance};
+
+/// The tile primitives that every translation unit starts with: what needs PTX, and what is plain C++ over it.
+pub const PTX: &str = include_str!("cuda/ptx.cuh");
+pub const TILE: &str = include_str!("cuda/tile.cuh");

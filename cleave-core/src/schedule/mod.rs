@@ -1,1 +1,189 @@
+//! From an algorithm to tile programs. In: a graph. Out: a few [`Program`]s that compute it, the most promising first; the last
+//! accepts every extent. The scheduler gives roles and lifetimes; it never asks whether two terms are equal.
+//!
+//! [`elaborate`] puts frames into the graph, [`variants`] lists the choices that the graph leaves open, [`roles`] makes parts and
+//! dims of a choice, [`associate`] orders the factors of its products, [`build`] makes the statements, with [`levels`].
+//! [`interpret`] runs a program slowly and plainly, for tests and for the screen of a build.
+pub mod associate;
+pub mod build;
+pub mod elaborate;
+pub mod interpret;
+pub mod levels;
+pub mod roles;
+pub mod variants;
 
+use crate::axis::{AxisId, AxisSet};
+use crate::dtype::{DType, Element};
+use crate::graph::{Access, Graph, Input, InputId, NodeId, Output, Store};
+use crate::tile::{DimId, DimSet, Part, Program, Role, Statement, Workspace, dims_of};
+use elaborate::Framed;
+use roles::{StoreId, Variant};
+use std::collections::HashMap;
+use variants::Candidate;
+
+/// The most programs that an algorithm gets.
+pub const MOST_PROGRAMS: usize = 6;
+/// The bound of an axis on chip, and of one along which a loop keeps values, where the kernel gives none.
+const CHIP_BOUND: usize = 256;
+const KEEP_BOUND: usize = 8192;
+
+/// The programs of an algorithm that differ, most promising first; the last has no bounds.
+pub fn programs(algorithm: u32, graph: &Graph, bounds: &[(AxisId, usize)]) -> Vec<Program> {
+    let framed = variants::prepare(graph);
+    let mut programs: Vec<Program> = vec![];
+    let mut add = |p: Program| {
+        if programs.iter().all(|q| q.launches != p.launches) {
+            programs.push(p)
+        }
+    };
+    for Candidate { variant, keeps } in variants::candidates(&framed, bounds) {
+        let plain = program(algorithm, &framed, &variant, bounds);
+        let keep = repeated(&plain);
+        if keeps && !keep.is_empty() {
+            add(program(algorithm, &framed, &Variant { keep, ..variant }, bounds))
+        }
+        add(plain)
+    }
+    if programs.len() > MOST_PROGRAMS {
+        programs.drain(MOST_PROGRAMS - 1..programs.len() - 1);
+    }
+    programs
+}
+
+/// The program of one variant. A node that is cut is stored by one launch and read by the next.
+pub fn program(algorithm: u32, framed: &Framed, variant: &Variant, bounds: &[(AxisId, usize)]) -> Program {
+    let mut program = Program { algorithm, ..Program::default() };
+    let mut framed = framed.clone();
+    let mut cuts = variant.cuts.clone();
+    while !cuts.is_empty() {
+        // a cut that needs no other cut comes now; a frame and its members together
+        let depends = |x: NodeId, y: NodeId| x != y && framed.graph.cone([x]).contains(&y) && framed.tower_of(x).is_none_or(|t| t.frame != y);
+        let now: Vec<NodeId> = cuts.iter().copied().filter(|&x| !cuts.iter().any(|&y| depends(x, y))).collect();
+        let free = framed.graph.free();
+        let mut launch = framed.clone();
+        launch.graph.outputs.iter_mut().for_each(|o| o.stores.clear());
+        for &n in &now {
+            let axes: Vec<AxisId> = free[n.index()].iter().collect();
+            let (name, access) = (format!("workspace{}", program.workspaces.len()), Access::plain(axes.iter().copied()));
+            let element = Element::Type(DType::F32);
+            let stores = vec![Store { node: n, access: access.clone() }];
+            launch.graph.outputs.push(Output { name: name.clone(), element, storage: access.clone(), stores });
+            // later launches keep the output too, without a store, so that positions agree
+            framed.graph.outputs.push(Output { name: name.clone(), element, storage: access.clone(), stores: vec![] });
+            framed.graph.inputs.push(Input { name, element, storage: access, positive: false, workspace: Some(n) });
+            program.workspaces.push(Workspace { axes })
+        }
+        program.launches.push(parts(&launch, variant));
+        let inputs = framed.graph.inputs.len() - now.len();
+        let before = framed;
+        let mut moved: HashMap<NodeId, NodeId> = HashMap::new();
+        framed = before.rebuild(|g, old, op, operands| {
+            let new = match now.iter().position(|n| *n == old) {
+                Some(i) => g.read(InputId((inputs + i) as u32), before.graph.inputs[inputs + i].storage.clone()),
+                None => g.intern(op.clone(), operands),
+            };
+            moved.insert(old, new);
+            new
+        });
+        cuts = cuts.iter().filter(|c| !now.contains(c)).filter_map(|c| moved.get(c).copied()).collect();
+    }
+    program.launches.push(parts(&framed, variant));
+    program.bounds = limits(&program, variant, bounds);
+    program.name = name(&program);
+    program
+}
+
+fn parts(framed: &Framed, variant: &Variant) -> Vec<Part> {
+    roles::groups(framed, variant.chip).iter().map(|stores| part(framed, stores, variant)).collect()
+}
+
+fn part(framed: &Framed, stores: &[StoreId], variant: &Variant) -> Part {
+    let framed = roles::restrict(framed, stores);
+    let dims = roles::dims(&framed, variant);
+    let framed = associate::associate(&framed, &dims);
+    let node_dims = roles::node_dims(&framed.graph, &dims);
+    let grid: Vec<DimId> = (0..dims.len()).filter(|&d| dims[d].role == Role::Grid).map(|d| DimId(d as u8)).collect();
+    let keep = dims_of(&dims, variant.keep);
+    let builder = build::Builder { framed: &framed, dims: &dims, node_dims: &node_dims, grid: grid.iter().copied().collect(), keep };
+    let body = builder.body();
+    let mut dims = dims;
+    roles::bound_by_tables(&mut dims, &framed.graph, &body);
+    let last = body.iter().rev().find_map(|s| if let Statement::Loop(l) = s { Some(l) } else { None });
+    let split = last.is_some_and(|l| !stores_in(&l.body));
+    Part { graph: framed.graph, dims, node_dims, grid, body, split }
+}
+
+fn stores_in(body: &[Statement]) -> bool {
+    body.iter().any(|s| match s {
+        Statement::Store { .. } => true,
+        Statement::Loop(l) => stores_in(&l.body),
+        _ => false,
+    })
+}
+
+/// The bounds that the program's chip axes and kept values put on extents.
+fn limits(program: &Program, variant: &Variant, bounds: &[(AxisId, usize)]) -> Vec<(AxisId, usize)> {
+    let parts = || program.launches.iter().flatten();
+    let on_chip = parts().flat_map(|p| p.dims.iter().filter(|d| d.role == Role::Chip).flat_map(|d| d.axes.iter().copied()));
+    let kept = parts().flat_map(|p| {
+        p.statements().into_iter().filter_map(|(_, s)| if let Statement::Loop(l) = s { (!l.keep.is_empty()).then(|| p.dim(l.dim).axes.clone()) } else { None })
+    });
+    let kept: Vec<AxisId> = kept.flatten().filter(|a| variant.keep.contains(*a)).collect();
+    let mut limits: Vec<(AxisId, usize)> = on_chip.map(|a| (a, CHIP_BOUND)).chain(kept.into_iter().map(|a| (a, KEEP_BOUND))).collect();
+    limits.sort();
+    limits.dedup_by_key(|l| l.0);
+    for l in &mut limits {
+        if let Some(b) = bounds.iter().find(|b| b.0 == l.0) {
+            l.1 = b.1
+        }
+    }
+    limits
+}
+
+/// What distinguishes a program, in words.
+fn name(program: &Program) -> String {
+    let Some(graph) = program.launches.iter().flatten().map(|p| &p.graph).next() else { return String::new() };
+    let names = |axes: &[AxisId]| axes.iter().map(|a| graph.axis(*a)).collect::<Vec<_>>().join(" ");
+    let mut words: Vec<String> = vec![];
+    let mut say = |word: String| {
+        if !words.contains(&word) {
+            words.push(word)
+        }
+    };
+    for p in program.launches.iter().flatten() {
+        for d in p.dims.iter().filter(|d| d.axes.len() > 1) {
+            say(format!("packed ({})", names(&d.axes)))
+        }
+        let chip: Vec<AxisId> = p.dims.iter().filter(|d| d.role == Role::Chip).flat_map(|d| d.axes.iter().copied()).collect();
+        if !chip.is_empty() {
+            say(format!("on chip {}", names(&chip)))
+        }
+        for (_, s) in p.statements() {
+            if let Statement::Loop(l) = s
+                && !l.keep.is_empty()
+            {
+                say(format!("kept along {}", names(&p.dim(l.dim).axes)))
+            }
+        }
+    }
+    if program.launches.len() > 1 {
+        say(format!("{} launches", program.launches.len()))
+    }
+    if words.is_empty() { "plain".into() } else { words.join(", ") }
+}
+
+/// The axes of dims that several top-level loops of a part run along.
+fn repeated(program: &Program) -> AxisSet {
+    let mut axes = AxisSet::EMPTY;
+    for part in program.launches.iter().flatten() {
+        let mut seen = DimSet::EMPTY;
+        for s in &part.body {
+            let Statement::Loop(l) = s else { continue };
+            if seen.contains(l.dim) {
+                part.dim(l.dim).axes.iter().for_each(|a| axes.insert(*a))
+            }
+            seen = seen.union(DimSet::of(l.dim))
+        }
+    }
+    axes
+}

@@ -1,0 +1,142 @@
+//! The bounds of a loop from its predicates: positions that any row of the block's tile can reach, and those that all rows
+//! reach, as integer arithmetic of the kernel.
+use super::code::Code;
+use super::part::Context;
+use crate::axis::AxisId;
+use crate::graph::{NodeId, Op};
+use crate::predicate::{Atom, Table};
+use crate::tile::{DimId, Loop, Role};
+
+/// Names of a loop's bounds: positions `[low, high)` are visited, of which `[full_low, full_high)` need no mask.
+pub struct Bounds {
+    pub low: String,
+    pub high: String,
+    pub full_low: String,
+    pub full_high: String,
+    /// Some tiles below the full ones may need a mask.
+    pub left: bool,
+    /// The predicates that hold in the full ones.
+    pub held: Vec<NodeId>,
+}
+
+impl Context<'_> {
+    /// The first and the last index of an axis in the block's tile.
+    fn range(&self, axis: AxisId) -> (String, String) {
+        let dim = self.part.dim_of(axis).expect("every axis of a part has a dim");
+        let d = self.part.dim(dim);
+        let grid = self.part.grid.contains(&dim);
+        if d.role == Role::Chip && !grid {
+            return ("0".into(), format!("({} - 1)", self.extent(axis)));
+        }
+        let (start, size, tile) = (self.start(dim), self.size(dim), self.tile(dim));
+        if tile == 1 {
+            let i = self.index_at(axis, &start);
+            return (i.clone(), i);
+        }
+        let end = format!("cleave::least({start} + {}, {size} - 1)", tile - 1);
+        let at = d.axes.iter().position(|a| *a == axis).expect("its own");
+        if d.axes.len() == 1 {
+            return (start, end);
+        }
+        let first = self.index_at(axis, &start);
+        let last = self.index_at(axis, &end);
+        if at == 0 {
+            return (first, last);
+        }
+        // an inner axis runs through all its indices if the tile crosses a multiple of its radix
+        let radix = d.axes[at..].iter().map(|a| self.extent(*a)).collect::<Vec<_>>().join(" * ");
+        let whole = format!("{start} / ({radix}) == {end} / ({radix})");
+        (format!("({whole} ? {first} : 0)"), format!("({whole} ? {last} : {} - 1)", self.extent(axis)))
+    }
+    /// A bound of an atom without its term in `axis`, over the block's tile: the greatest value or the least. `None` if a
+    /// table varies within the tile.
+    fn rest(&self, atom: &Atom, axis: AxisId, greatest: bool) -> Option<String> {
+        let wide = |t: &Table| self.part.dims_of(t.access.axes()).iter().any(|d| self.tile(d) > 1 || !self.part.grid.contains(&d));
+        if atom.tables.iter().any(|t| wide(&t.0)) {
+            return None;
+        }
+        let mut rest = atom.clone();
+        rest.indices.retain(|i| i.0 != axis);
+        let coefficient = |a: AxisId| rest.indices.iter().find(|i| i.0 == a).map_or(0, |i| i.1);
+        let index = |a: AxisId| {
+            let (first, last) = self.range(a);
+            if (coefficient(a) > 0) == greatest { last } else { first }
+        };
+        Some(self.affine(&rest, &index, &|t| self.table(t, &|d| self.start(d))))
+    }
+    /// The atoms of every conjunction of a domain.
+    fn clauses(&self, domain: &[Vec<NodeId>]) -> Vec<Vec<Atom>> {
+        let g = &self.part.graph;
+        let mut all = vec![];
+        for conjunction in domain {
+            let mut product: Vec<Vec<Atom>> = vec![vec![]];
+            for p in conjunction {
+                let Op::Predicate(id) = g.op(*p) else { continue };
+                let clauses = &g.predicate(*id).clauses;
+                product = product.iter().flat_map(|a| clauses.iter().map(move |b| [a.as_slice(), b].concat())).collect()
+            }
+            all.extend(product)
+        }
+        all
+    }
+    /// Declares the bounds of a loop.
+    pub fn loop_bounds(&self, code: &mut Code, l: &Loop) -> Bounds {
+        let (dim, size) = (self.dim_name(l.dim), self.size(l.dim));
+        let names = ["low", "high", "full_low", "full_high"].map(|n| self.name(&format!("{n} of dim {}", l.dim.0), &format!("{dim}_{n}")));
+        let [low, high, full_low, full_high] = names;
+        let axes = &self.part.dim(l.dim).axes;
+        let clauses = if axes.len() == 1 { self.clauses(&l.domain) } else { vec![vec![]] };
+        let masked = !l.domain.is_empty();
+        let mut left = false;
+        if !masked || axes.len() > 1 {
+            code.line(format!("const int {low} = 0, {high} = {size};"))
+        } else if let [clause] = &clauses[..] {
+            code.line(format!("int {low} = 0, {high} = {size};"));
+            self.clip(code, clause, l.dim, axes[0], true, &low, &high)
+        } else {
+            code.line(format!("int {low} = {size}, {high} = 0;"));
+            for clause in &clauses {
+                code.open("{");
+                code.line(format!("int low = 0, high = {size};"));
+                self.clip(code, clause, l.dim, axes[0], true, "low", "high");
+                code.line(format!("if (low < high) {{ {low} = cleave::least({low}, low); {high} = cleave::most({high}, high); }}"));
+                code.close("}")
+            }
+        }
+        if masked && axes.len() == 1 {
+            code.line(format!("{high} = cleave::most({high}, {low});"))
+        }
+        let mut held = vec![];
+        match &l.domain[..] {
+            [conjunction] if axes.len() == 1 && clauses.len() == 1 => {
+                code.line(format!("int {full_low} = {low}, {full_high} = {high};"));
+                self.clip(code, &clauses[0], l.dim, axes[0], false, &full_low, &full_high);
+                left = clauses[0].iter().any(|a| a.indices.iter().any(|i| i.0 == axes[0] && i.1 > 0));
+                held = conjunction.clone()
+            }
+            [] => code.line(format!("const int {full_low} = {low}, {full_high} = {high};")),
+            _ => code.line(format!("const int {full_low} = {low}, {full_high} = {low};")),
+        }
+        Bounds { low, high, full_low, full_high, left, held }
+    }
+    /// Clips `[low, high)` to where every atom can hold (`any`) or holds for every row.
+    #[allow(clippy::too_many_arguments)]
+    fn clip(&self, code: &mut Code, clause: &[Atom], _dim: DimId, axis: AxisId, any: bool, low: &str, high: &str) {
+        for atom in clause {
+            let k = atom.indices.iter().find(|i| i.0 == axis).map_or(0, |i| i.1);
+            let Some(rest) = self.rest(atom, axis, any) else {
+                if !any {
+                    code.line(format!("{high} = {low};"))
+                }
+                continue;
+            };
+            code.line(match k {
+                0 => format!("if ({rest} < 0) {high} = {low};"),
+                -1 => format!("{high} = cleave::least({high}, cleave::most({rest} + 1, {low}));"),
+                k if k < 0 => format!("{high} = cleave::within(cleave::floor_divide({rest}, {}) + 1, {low}, {high});", -k),
+                1 => format!("{low} = cleave::most({low}, cleave::least(-({rest}), {high}));"),
+                k => format!("{low} = cleave::within(cleave::ceil_divide(-({rest}), {k}), {low}, {high});"),
+            })
+        }
+    }
+}

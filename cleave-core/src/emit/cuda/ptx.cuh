@@ -1,0 +1,84 @@
+// Cleave tile primitives, part 1: what needs PTX. The other parts are plain C++ over these functions.
+// Self-contained: no include, so that nvcc and NVRTC both take it. Shared memory is named by byte offsets from its start.
+namespace cleave {
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long i64;
+struct f16 { unsigned short bits; };
+struct bf16 { unsigned short bits; };
+
+#define CLEAVE_DEVICE __device__ __forceinline__
+#define CLEAVE_KERNEL(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
+#define CLEAVE_PARAMS const __grid_constant__
+#define CLEAVE_UNROLL _Pragma("unroll")
+#define CLEAVE_ONCE _Pragma("unroll 1")
+
+extern __shared__ __align__(128) unsigned char shared_memory[];
+
+CLEAVE_DEVICE int thread() { return (int)threadIdx.x; }
+CLEAVE_DEVICE int block() { return (int)blockIdx.x; }
+CLEAVE_DEVICE int lane() { return (int)threadIdx.x & 31; }
+// The warp of a thread, known to the compiler to be uniform.
+CLEAVE_DEVICE int warp() { return __shfl_sync(0xffffffffu, (int)threadIdx.x >> 5, 0); }
+CLEAVE_DEVICE void barrier() { __syncthreads(); }
+CLEAVE_DEVICE float shuffle_xor(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+
+CLEAVE_DEVICE float exp2(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
+CLEAVE_DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+CLEAVE_DEVICE float log(float x) { return ::logf(x); }
+CLEAVE_DEVICE float tanh(float x) { return ::tanhf(x); }
+CLEAVE_DEVICE float absolute(float x) { return ::fabsf(x); }
+CLEAVE_DEVICE float square_root(float x) { return ::sqrtf(x); }
+CLEAVE_DEVICE float greater(float x, float y) { return ::fmaxf(x, y); }
+CLEAVE_DEVICE float lesser(float x, float y) { return ::fminf(x, y); }
+CLEAVE_DEVICE float bits_to_float(u32 x) { return __uint_as_float(x); }
+CLEAVE_DEVICE u32 float_to_bits(float x) { return __float_as_uint(x); }
+
+CLEAVE_DEVICE float to_float(f16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
+CLEAVE_DEVICE f16 to_f16(float x) { f16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
+CLEAVE_DEVICE bf16 to_bf16(float x) { bf16 y; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
+// Two values in one register, the first in the low half.
+CLEAVE_DEVICE u32 pack(float low, float high, f16) { u32 r; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low)); return r; }
+CLEAVE_DEVICE u32 pack(float low, float high, bf16) { u32 r; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low)); return r; }
+// x rounded to the 19 bits that a TF32 product reads.
+CLEAVE_DEVICE u32 to_tf32(float x) { u32 r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x)); return r; }
+
+// Sixteen bytes from global to shared memory, of which the last 16 - `bytes` are zero-filled; asynchronous.
+CLEAVE_DEVICE void copy16(u32 to, const void* from, int bytes) {
+  u32 address = (u32)__cvta_generic_to_shared(shared_memory) + to;
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(bytes) : "memory");
+}
+CLEAVE_DEVICE void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Waits until at most N groups of this thread's copies are in flight.
+template <int N> CLEAVE_DEVICE void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+
+// Four 8x8 matrices of 16-bit values; lane l names row l % 8 of matrix l / 8.
+CLEAVE_DEVICE void load_matrices(u32 (&r)[4], u32 at) {
+  u32 address = (u32)__cvta_generic_to_shared(shared_memory) + at;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
+}
+CLEAVE_DEVICE void load_matrices_transposed(u32 (&r)[4], u32 at) {
+  u32 address = (u32)__cvta_generic_to_shared(shared_memory) + at;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
+}
+// d += a b: 16 x 16 by 16 x 8.
+CLEAVE_DEVICE void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, bf16) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+CLEAVE_DEVICE void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, f16) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+// d += a b in TF32: 16 x 8 by 8 x 8.
+CLEAVE_DEVICE void multiply_tf32(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+// Adds one to a counter: releases the writes that a barrier ordered before it, acquires those of the others.
+CLEAVE_DEVICE u32 arrive(u32* counter) {
+  u32 before;
+  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+  return before;
+}
+} // namespace cleave

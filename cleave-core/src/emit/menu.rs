@@ -1,0 +1,302 @@
+//! The menu: which placements and tiles an instance of a kernel is compiled for.
+use super::code::Words;
+use super::part::{Context, Refusal};
+use super::fragment::{self, Shape};
+use super::{PTX, TILE, shared};
+use crate::axis::{AxisId, AxisSet};
+use crate::device::Target;
+use crate::dtype::DType;
+use crate::kernel::Kernel;
+use crate::plan::{Entry, Guard, Launch};
+use crate::tile::{DimId, Part, Program, Role, Statement};
+use std::fmt::Write;
+
+/// Entries, the translation units that they name, and why placements were not possible.
+#[derive(Default)]
+pub struct Emission {
+    pub entries: Vec<Entry>,
+    pub modules: Vec<(Target, String)>,
+    /// `(program, placement, reason)`.
+    pub refusals: Vec<(u32, String, Refusal)>,
+}
+
+/// How the parts of a program are placed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Placement {
+    Shared,
+    Fragment(Size),
+}
+
+/// A choice of tiles on tensor cores: how many rows a block has, and up to which extent dims are on chip.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Size {
+    pub rows: Height,
+    pub chip: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Height {
+    /// Many rows: compute bound.
+    Tall,
+    Middle,
+    /// At most 16 rows: memory bound; warps share out the loop.
+    Low,
+}
+
+impl Placement {
+    pub fn name(&self) -> String {
+        match self {
+            Placement::Shared => "shared tiles".into(),
+            Placement::Fragment(s) => format!("tensor cores, {:?} tiles, on chip up to {}", s.rows, s.chip).to_lowercase(),
+        }
+    }
+}
+
+impl Size {
+    /// Bytes of shared memory that a block may use.
+    fn limit(self) -> u32 {
+        160 * 1024
+    }
+    /// Tiles of a part, and how it lies on the warps.
+    fn shape(self, part: &Part, types: &[DType], bound: &dyn Fn(DimId) -> Option<u32>) -> Result<(Vec<u32>, Shape), Refusal> {
+        let (row, column) = fragment::roles(part)?;
+        let wide = types.iter().any(|t| t.bytes() > 2) || types.is_empty();
+        let deep = self.chip > 128 || (wide && self.chip > 64);
+        // without columns of the grid the loop's tiles are the columns of a first product: attention and the like
+        let (blocks, warp_rows, warp_columns, warp_loop, columns, step, stages) = match (self.rows, column.is_some()) {
+            (Height::Tall, false) if deep || wide => (1, 4, 1, 1, 0, 32, 2),
+            (Height::Tall, false) => (2, 4, 1, 1, 0, 64, 2),
+            (Height::Middle, false) => (1, 4, 1, 1, 0, if deep { 32 } else { 64 }, 2),
+            (Height::Low, false) => (1, 1, 1, 4, 0, 64, if deep { 2 } else { 3 }),
+            (Height::Tall, true) if wide => (1, 4, 2, 1, 64, 32, 3),
+            (Height::Tall, true) => (2, 4, 2, 1, 128, 32, 4),
+            (Height::Middle, true) => (2, 2, 2, 1, 64, if wide { 32 } else { 64 }, 3),
+            (Height::Low, true) => (1, 1, 1, 4, 64, if wide { 64 } else { 128 }, 4),
+        };
+        let tile = |(d, dim): (usize, &crate::tile::Dim)| -> Result<u32, Refusal> {
+            let d = DimId(d as u8);
+            Ok(match dim.role {
+                _ if dim.batch => 1,
+                _ if d == row => 16 * blocks * warp_rows,
+                _ if Some(d) == column => columns,
+                Role::Grid => 1,
+                Role::Loop => step,
+                Role::Chip => self.chip.min(bound(d).unwrap_or(self.chip).next_multiple_of(16)),
+            })
+        };
+        let tiles: Vec<u32> = part.dims.iter().enumerate().map(tile).collect::<Result<_, _>>()?;
+        if part.dims.iter().any(|d| d.role == Role::Chip && d.axes.len() > 1) {
+            return Err("packed dims on chip".into());
+        }
+        Ok((tiles, Shape { row, column, blocks, warp_rows, warp_columns, warp_loop, stages }))
+    }
+}
+
+/// The menu of an instance: entries and translation units.
+pub fn instance(kernel: &Kernel, types: &[DType], programs: &[Program], target: Target) -> (Vec<Entry>, Vec<(Target, String)>) {
+    let e = emission(kernel, types, programs, target);
+    (e.entries, e.modules)
+}
+
+/// [`instance`], with the reasons for what is missing.
+pub fn emission(kernel: &Kernel, types: &[DType], programs: &[Program], target: Target) -> Emission {
+    let mut all = Emission::default();
+    if target != Target::Portable {
+        return all;
+    }
+    let mut add = |number: usize, placement: Placement| match place(kernel, types, &programs[number], number, &placement, all.modules.len() as u32) {
+        Ok((entry, source)) => {
+            all.entries.push(entry);
+            all.modules.push((target, source));
+            true
+        }
+        Err(reason) => {
+            all.refusals.push((number as u32, placement.name(), reason));
+            false
+        }
+    };
+    for number in candidates(programs) {
+        let chip = programs[number].launches.iter().flatten().any(|p| p.dims.iter().any(|d| d.role == Role::Chip));
+        let sizes: &[u32] = if chip { &[64, 128, 256] } else { &[64] };
+        for &chip in sizes {
+            let heights: &[Height] = if chip > 128 { &[Height::Tall] } else if sizes.len() == 1 { &[Height::Tall, Height::Middle, Height::Low] } else { &[Height::Tall, Height::Low] };
+            for &rows in heights {
+                add(number, Placement::Fragment(Size { rows, chip }));
+            }
+        }
+    }
+    for number in plain(programs) {
+        add(number, Placement::Shared);
+    }
+    all
+}
+
+/// What a program computes by products of matrices: the axes of each, sorted.
+fn products(program: &Program) -> Vec<AxisSet> {
+    let mut all: Vec<AxisSet> = vec![];
+    for part in program.launches.iter().flatten() {
+        let free = part.graph.free();
+        for (_, s) in part.statements() {
+            if let Statement::Reduce { node, .. } | Statement::Fold { node, .. } = s
+                && let Some((x, y)) = part.contraction(*node)
+            {
+                all.push(free[x.index()].union(free[y.index()]))
+            }
+        }
+    }
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// Statements that stream, and loops: of programs with the same products the one with fewest is the best.
+fn passes(program: &Program) -> (usize, usize, usize) {
+    let all: Vec<&Statement> = program.launches.iter().flatten().flat_map(|p| p.statements()).map(|s| s.1).collect();
+    let loops = all.iter().filter(|s| matches!(s, Statement::Loop(_))).count();
+    let grid = program.launches.iter().flatten().map(|p| p.grid.iter().filter(|d| !p.dim(**d).batch).count()).sum();
+    (program.launches.len() + loops, grid, all.len())
+}
+
+/// The programs worth tensor cores: of each set of products the one with the fewest passes, and fewest grid dims.
+fn candidates(programs: &[Program]) -> Vec<usize> {
+    let mut best: Vec<(Vec<AxisSet>, usize)> = vec![];
+    for (i, p) in programs.iter().enumerate() {
+        let work = products(p);
+        if work.is_empty() {
+            continue;
+        }
+        match best.iter_mut().find(|b| b.0 == work) {
+            Some(b) if passes(p) < passes(&programs[b.1]) => b.1 = i,
+            Some(_) => {}
+            None => best.push((work, i)),
+        }
+    }
+    best.into_iter().map(|b| b.1).collect()
+}
+
+/// The programs for shared tiles: of those with no bounds the one with the fewest passes, which takes everything; without
+/// products also the best one of all.
+fn plain(programs: &[Program]) -> Vec<usize> {
+    let best = |filter: &dyn Fn(&Program) -> bool| (0..programs.len()).filter(|i| filter(&programs[*i])).min_by_key(|i| passes(&programs[*i]));
+    let everything = best(&|p| p.bounds.is_empty());
+    let rows = best(&|p| products(p).is_empty());
+    let mut all: Vec<usize> = rows.into_iter().chain(everything).collect();
+    all.dedup();
+    all
+}
+
+/// One entry: a program under a placement.
+fn place(kernel: &Kernel, types: &[DType], program: &Program, number: usize, placement: &Placement, module: u32) -> Result<(Entry, String), Refusal> {
+    let bound_of = |axis: AxisId| program.bounds.iter().find(|b| b.0 == axis).map(|b| b.1 as u32);
+    let mut source = header(kernel, types, program, placement);
+    let (mut launches, mut tiles) = (vec![], vec![]);
+    for (l, parts) in program.launches.iter().enumerate() {
+        let symbol = super::code::identifier(&format!("{}_{number}_{l}", kernel.name));
+        let params = format!("{symbol}_params");
+        let words = Words::default();
+        let (mut text, mut calls, mut launch_tiles, mut partial_bytes, mut shared_bytes) = (String::new(), vec![], vec![], vec![], 0);
+        let mut threads: Option<u32> = None;
+        for (i, part) in parts.iter().enumerate() {
+            let bound = |d: DimId| {
+                let product: Option<u32> = part.dim(d).axes.iter().map(|a| bound_of(*a)).product();
+                product
+            };
+            let name = format!("{symbol}_part{i}");
+            let outputs = kernel.graph.outputs.len();
+            let (part_tiles, placed, threads_of_part) = match placement {
+                Placement::Shared => {
+                    let mut found = Err("the tiles do not fit in shared memory".to_string());
+                    for tiles in shared::tiles(part, &bound) {
+                        // a trial writes its words nowhere
+                        let trial = Words::default();
+                        let placed = shared::place(&Context::new(part, i as u32, types, &tiles, &trial, outputs), &bound);
+                        found = placed.map(|_| tiles);
+                        if found.is_ok() {
+                            break;
+                        }
+                    }
+                    let tiles = found?;
+                    let cx = Context::new(part, i as u32, types, &tiles, &words, outputs);
+                    let placed = shared::place(&cx, &bound)?;
+                    write_part(&mut text, &cx, part, &name, &params, placed.body.text());
+                    (tiles, placed, shared::THREADS)
+                }
+                Placement::Fragment(size) => {
+                    let (tiles, shape) = size.shape(part, types, &bound)?;
+                    let cx = Context::new(part, i as u32, types, &tiles, &words, outputs);
+                    let placed = fragment::place(&cx, shape, size.limit())?;
+                    write_part(&mut text, &cx, part, &name, &params, placed.body.text());
+                    (tiles, placed, shape.threads())
+                }
+            };
+            if *threads.get_or_insert(threads_of_part) != threads_of_part {
+                return Err("parts of one launch have other numbers of threads".into());
+            }
+            calls.push((i, name));
+            partial_bytes.push(if part.split { placed.partial_bytes } else { 0 });
+            shared_bytes = shared_bytes.max(placed.shared_bytes);
+            launch_tiles.push(part_tiles)
+        }
+        let firsts: Vec<usize> = (1..parts.len()).map(|i| words.index(crate::plan::Word::FirstBlock(i as u32))).collect();
+        let threads = threads.unwrap_or(32);
+        writeln!(source, "struct {params} {{ cleave::u64 w[{}]; }};\n", words.len().max(1)).expect("a string takes all text");
+        source += &text;
+        writeln!(source, "CLEAVE_KERNEL({threads}, 1) {symbol}(CLEAVE_PARAMS {params} p) {{").expect("a string takes all text");
+        writeln!(source, "  const int block = cleave::block();").expect("a string takes all text");
+        for (i, name) in calls.iter().rev() {
+            let call = match i {
+                0 => format!("  {name}(p, block);"),
+                i => format!("  if (block >= (int)p.w[{}]) {{ {name}(p, block); return; }}", firsts[i - 1]),
+            };
+            writeln!(source, "{call}").expect("a string takes all text")
+        }
+        source += "}\n\n";
+        launches.push(Launch { module, symbol, threads, shared_bytes, words: words.into_list(), partial_bytes });
+        tiles.push(launch_tiles)
+    }
+    let guards = chip_guards(program, &tiles);
+    Ok((Entry { program: number as u32, target: Target::Portable, tiles, launches, guards }, source))
+}
+
+/// On-chip axes are at most as long as their tiles.
+fn chip_guards(program: &Program, tiles: &crate::plan::Tiles) -> Vec<Guard> {
+    let mut guards: Vec<Guard> = vec![];
+    let mut add = |axis: AxisId, bound: i64| match guards.iter_mut().find(|g| matches!(g, Guard::AtMost(a, _) if *a == axis)) {
+        Some(Guard::AtMost(_, b)) => *b = bound.min(*b),
+        _ => guards.push(Guard::AtMost(axis, bound)),
+    };
+    for (axis, bound) in &program.bounds {
+        add(*axis, *bound as i64)
+    }
+    for (parts, tiles) in program.launches.iter().zip(tiles) {
+        for (part, tiles) in parts.iter().zip(tiles) {
+            for (dim, tile) in part.dims.iter().zip(tiles) {
+                if let (Role::Chip, [axis]) = (dim.role, &dim.axes[..]) {
+                    add(*axis, *tile as i64)
+                }
+            }
+        }
+    }
+    guards
+}
+
+fn header(kernel: &Kernel, types: &[DType], program: &Program, placement: &Placement) -> String {
+    let types = kernel.params.iter().zip(types).map(|(p, t)| format!("{} = {t}", p.name)).collect::<Vec<_>>().join(", ");
+    let name: String = program.name.chars().map(|c| if c == '\n' || c == '\\' { ' ' } else { c }).collect();
+    format!("// {}{}: {name}; {}\n{PTX}{TILE}\n", kernel.name, if types.is_empty() { String::new() } else { format!(" ({types})") }, placement.name())
+}
+
+fn write_part(text: &mut String, cx: &Context, part: &Part, name: &str, params: &str, body: &str) {
+    let grid = cx.grid_lines();
+    let hoisted = cx.take_hoisted();
+    let mut w = |s: String| writeln!(text, "{s}").expect("a string takes all text");
+    let dims: Vec<String> = part.grid.iter().map(|d| cx.dim_name(*d)).collect();
+    w(format!("// grid: {}", if dims.is_empty() { "one item".into() } else { dims.join(", ") }));
+    w(format!("static CLEAVE_DEVICE void {name}(const {params}& p, int block) {{"));
+    cx.words.take_constants().into_iter().for_each(|c| w(format!("  {c}")));
+    // extents of packed dims first, then the position, then tables read at it
+    let (late, early): (Vec<String>, Vec<String>) = hoisted.into_iter().partition(|h| h.contains(" ? "));
+    early.into_iter().chain(grid).chain(late).for_each(|l| w(format!("  {l}")));
+    text.push_str(body);
+    text.push_str("}\n\n")
+}

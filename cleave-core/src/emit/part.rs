@@ -1,0 +1,505 @@
+//! What every placement of a part shares: names, words, positions, offsets, the expression of one element, and the part's frame
+//! (prelude with the grid's position, split protocol). The text of a part is one device function.
+use super::code::{Words, identifier, literal};
+use super::frames;
+use crate::axis::AxisId;
+use crate::dtype::DType;
+use crate::graph::{Access, Factor, Function, InputId, NodeId, Op};
+use crate::plan::{TensorRef, Word};
+use crate::predicate::{Atom, Table};
+use crate::tile::{DimId, DimSet, Part, Role, Statement};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+
+/// Why a part cannot be placed, for `explain`.
+pub type Refusal = String;
+
+pub struct Context<'a> {
+    pub part: &'a Part,
+    /// The part's number in its launch.
+    pub number: u32,
+    pub types: &'a [DType],
+    /// The tile length of each dim.
+    pub tiles: &'a [u32],
+    pub words: &'a Words,
+    /// Outputs of the kernel itself; the further ones are workspaces.
+    pub outputs: usize,
+    names: RefCell<HashMap<String, String>>,
+    /// Declarations at the head of the part, after the words and the grid position: `(name, text)`.
+    hoisted: RefCell<BTreeMap<String, String>>,
+}
+
+/// Where the expression of one element stands.
+pub trait Site {
+    /// The text of a value that is held at this element.
+    fn value(&self, node: NodeId) -> Option<String>;
+    /// The position along a dim.
+    fn position(&self, dim: DimId) -> String;
+    /// The condition of a predicate as it must be tested here.
+    fn tested(&self, _predicate: NodeId, condition: String) -> String {
+        condition
+    }
+    /// Whether exp(scale x - row) is to be one multiply-add and one exponential, reading x in place of the product.
+    fn folds(&self) -> bool {
+        false
+    }
+}
+
+impl<'a> Context<'a> {
+    pub fn new(part: &'a Part, number: u32, types: &'a [DType], tiles: &'a [u32], words: &'a Words, outputs: usize) -> Self {
+        Context { part, number, types, tiles, words, outputs, names: Default::default(), hoisted: Default::default() }
+    }
+    /// A name for `what` (a key that tells things apart) as close to `wanted` as no other thing has.
+    pub fn name(&self, what: &str, wanted: &str) -> String {
+        let mut names = self.names.borrow_mut();
+        if let Some(n) = names.get(what) {
+            return n.clone();
+        }
+        let wanted = identifier(wanted);
+        let name = (1..).map(|i| if i == 1 { wanted.clone() } else { format!("{wanted}_{i}") }).find(|n| !names.values().any(|x| x == n)).expect("endless");
+        names.insert(what.into(), name.clone());
+        name
+    }
+    /// The name of a value: the input's, the output's that it is stored in, or its number.
+    pub fn value_name(&self, node: NodeId) -> String {
+        let g = &self.part.graph;
+        let wanted = match g.op(node) {
+            Op::Input { input, .. } => format!("{}_tile", g.input(*input).name),
+            _ => match g.stores().find(|s| s.1.node == node) {
+                Some((o, _)) => format!("{}_value", g.outputs[o].name),
+                None => format!("t{}", node.0),
+            },
+        };
+        self.name(&format!("value {}", node.0), &wanted)
+    }
+    pub fn dim_name(&self, dim: DimId) -> String {
+        let axes = &self.part.dim(dim).axes;
+        let wanted = axes.iter().map(|a| identifier(self.part.graph.axis(*a))).collect::<Vec<_>>().join("_");
+        self.name(&format!("dim {}", dim.0), &wanted)
+    }
+    pub fn tile(&self, dim: DimId) -> u32 {
+        self.tiles[dim.0 as usize]
+    }
+    /// The dims of a node that are wider than one.
+    pub fn wide(&self, node: NodeId) -> DimSet {
+        self.part.of(node).iter().filter(|d| self.tile(*d) > 1).collect()
+    }
+    pub fn wide_of(&self, dims: DimSet) -> Vec<DimId> {
+        dims.iter().filter(|d| self.tile(*d) > 1).collect()
+    }
+
+    // ---- words --------------------------------------------------------------------------------------------------
+    pub fn extent(&self, axis: AxisId) -> String {
+        let name = self.name(&format!("extent {}", axis.0), &format!("size_{}", self.part.graph.axis(axis)));
+        self.words.constant(Word::Extent(axis), |w| format!("const int {name} = (int){w};"));
+        name
+    }
+    /// The extent of a dim.
+    pub fn size(&self, dim: DimId) -> String {
+        let axes = &self.part.dim(dim).axes;
+        if let [a] = axes[..] {
+            return self.extent(a);
+        }
+        let product = axes.iter().map(|a| self.extent(*a)).collect::<Vec<_>>().join(" * ");
+        let name = self.name(&format!("size of dim {}", dim.0), &format!("size_{}", self.dim_name(dim)));
+        self.hoist(&name, format!("const int {name} = {product};"));
+        name
+    }
+    fn hoist(&self, name: &str, text: String) {
+        self.hoisted.borrow_mut().insert(name.into(), text);
+    }
+    /// A constant of the part that follows from its words.
+    pub fn hoist_flag(&self, name: &str, text: String) {
+        self.hoist(name, text)
+    }
+    pub fn take_hoisted(&self) -> Vec<String> {
+        std::mem::take(&mut *self.hoisted.borrow_mut()).into_values().collect()
+    }
+    pub fn input_ref(&self, input: InputId) -> TensorRef {
+        let i = self.part.graph.input(input);
+        let workspace = i.workspace.and_then(|_| i.name.strip_prefix("workspace")?.parse().ok());
+        workspace.map_or(TensorRef::Input(input), TensorRef::Workspace)
+    }
+    pub fn output_ref(&self, output: u32) -> TensorRef {
+        let o = &self.part.graph.outputs[output as usize];
+        let workspace = if output as usize >= self.outputs { o.name.strip_prefix("workspace").and_then(|n| n.parse().ok()) } else { None };
+        workspace.map_or(TensorRef::Output(output), TensorRef::Workspace)
+    }
+    pub fn tensor_name(&self, tensor: TensorRef) -> String {
+        let g = &self.part.graph;
+        match tensor {
+            TensorRef::Input(i) => self.name(&format!("input {}", i.0), &g.input(i).name),
+            TensorRef::Output(o) => self.name(&format!("output {o}"), &g.outputs[o as usize].name),
+            TensorRef::Workspace(w) => self.name(&format!("workspace {w}"), &format!("workspace{w}")),
+        }
+    }
+    pub fn dtype(&self, tensor: TensorRef) -> DType {
+        match tensor {
+            TensorRef::Input(i) => self.part.graph.input(i).element.resolve(self.types),
+            TensorRef::Output(o) => self.part.graph.outputs[o as usize].element.resolve(self.types),
+            TensorRef::Workspace(_) => DType::F32,
+        }
+    }
+    /// The base pointer of a tensor.
+    pub fn pointer(&self, tensor: TensorRef, written: bool) -> String {
+        let name = self.tensor_name(tensor);
+        let t = c_type(self.dtype(tensor));
+        let constant = if written { "" } else { "const " };
+        self.words.constant(Word::Address(tensor), |w| format!("{constant}{t}* const {name} = ({constant}{t}*){w};"));
+        name
+    }
+    /// A scalar input.
+    pub fn scalar(&self, input: InputId) -> String {
+        let i = self.part.graph.input(input);
+        let name = self.name(&format!("scalar {}", input.0), &i.name);
+        let integer = i.element.resolve(self.types) == DType::I32;
+        self.words.constant(Word::Scalar(input), |w| {
+            if integer { format!("const int {name} = (int){w};") } else { format!("const float {name} = cleave::bits_to_float((cleave::u32){w});") }
+        });
+        name
+    }
+    pub fn stride(&self, tensor: TensorRef, dim: u32, factor: u32) -> String {
+        let wanted = format!("{}_stride_{dim}{}", self.tensor_name(tensor), if factor > 0 { format!("_{factor}") } else { String::new() });
+        let name = self.name(&format!("stride {tensor:?} {dim} {factor}"), &wanted);
+        self.words.constant(Word::Stride { tensor, dim, factor }, |w| format!("const cleave::i64 {name} = (cleave::i64){w};"));
+        name
+    }
+    pub fn word(&self, word: Word, name: &str) -> String {
+        let name = self.name(&format!("word {word:?}"), name);
+        self.words.constant(word, |w| format!("const int {name} = (int){w};"));
+        name
+    }
+
+    // ---- positions ------------------------------------------------------------------------------------------------
+    /// The first position of the tile at hand.
+    pub fn start(&self, dim: DimId) -> String {
+        match self.part.dim(dim).role {
+            Role::Chip if !self.part.grid.contains(&dim) => "0".into(),
+            _ => self.name(&format!("start of dim {}", dim.0), &format!("{}_at", self.dim_name(dim))),
+        }
+    }
+    /// The index along an axis at a position of its dim.
+    pub fn index_at(&self, axis: AxisId, position: &str) -> String {
+        let dim = self.part.dim_of(axis).expect("every axis of a part has a dim");
+        let axes = &self.part.dim(dim).axes;
+        let at = axes.iter().position(|a| *a == axis).expect("its own");
+        let inner: Vec<String> = axes[at + 1..].iter().map(|a| self.extent(*a)).collect();
+        let quotient = if inner.is_empty() { position.to_string() } else { format!("({position}) / ({})", inner.join(" * ")) };
+        match (at, inner.is_empty()) {
+            (0, true) => quotient,
+            (0, false) => format!("({quotient})"),
+            _ => format!("(({quotient}) % {})", self.extent(axis)),
+        }
+    }
+    pub fn index(&self, site: &dyn Site, axis: AxisId) -> String {
+        let dim = self.part.dim_of(axis).expect("every axis of a part has a dim");
+        self.index_at(axis, &site.position(dim))
+    }
+    /// The offset in elements of an access, `skip` excepted.
+    pub fn offset(&self, tensor: TensorRef, access: &Access, position: &dyn Fn(DimId) -> String, only: &dyn Fn(Option<DimId>) -> bool) -> String {
+        let mut terms = vec![];
+        for (d, factors) in access.dims.iter().enumerate() {
+            for (f, factor) in factors.iter().enumerate() {
+                let stride = || self.stride(tensor, d as u32, f as u32);
+                match factor {
+                    Factor::Axis(a) => {
+                        let dim = self.part.dim_of(*a).expect("every axis of a part has a dim");
+                        if only(Some(dim)) {
+                            terms.push(format!("{} * {}", stride(), self.index_at(*a, &position(dim))))
+                        }
+                    }
+                    Factor::Part { index: 0, .. } => {}
+                    Factor::Part { index, .. } if only(None) => terms.push(format!("{} * {index}", stride())),
+                    Factor::Part { .. } => {}
+                }
+            }
+        }
+        if terms.is_empty() { "0".into() } else { terms.join(" + ") }
+    }
+
+    // ---- predicates --------------------------------------------------------------------------------------------------
+    /// An integer of a table, hoisted to the head of the part if it is one for the block.
+    pub fn table(&self, table: &Table, position: &dyn Fn(DimId) -> String) -> String {
+        let g = &self.part.graph;
+        if table.access.dims.is_empty() {
+            return self.scalar(table.input);
+        }
+        let tensor = TensorRef::Input(table.input);
+        let dims = self.part.dims_of(table.access.axes());
+        let pointer = self.pointer(tensor, false);
+        if dims.iter().all(|d| self.tile(d) == 1 && self.part.grid.contains(&d)) {
+            let name = self.name(&format!("table {table:?}"), &format!("{}_here", g.input(table.input).name));
+            let inside = dims.iter().map(|d| format!("{} < {}", self.start(d), self.size(d))).collect::<Vec<_>>().join(" && ");
+            let offset = self.offset(tensor, &table.access, &|d| self.start(d), &|_| true);
+            self.hoist(&format!("~{name}"), format!("const int {name} = {inside} ? {pointer}[{offset}] : 0;"));
+            return name;
+        }
+        let offset = self.offset(tensor, &table.access, &|d| format!("cleave::least({}, {} - 1)", position(d), self.size(d)), &|_| true);
+        format!("{pointer}[{offset}]")
+    }
+    /// `coefficient * leaf + ...` of an atom, with the leaves at a site.
+    pub fn atom(&self, site: &dyn Site, atom: &Atom) -> String {
+        let position = |d: DimId| site.position(d);
+        self.affine(atom, &|a| self.index(site, a), &|t| self.table(t, &position))
+    }
+    pub fn affine(&self, atom: &Atom, index: &dyn Fn(AxisId) -> String, table: &dyn Fn(&Table) -> String) -> String {
+        let mut terms: Vec<(i64, String)> = atom.indices.iter().map(|(a, k)| (*k, index(*a))).collect();
+        terms.extend(atom.tables.iter().map(|(t, k)| (*k, table(t))));
+        terms.extend(atom.extents.iter().map(|(a, k)| (*k, self.extent(*a))));
+        if atom.constant != 0 || terms.is_empty() {
+            terms.push((atom.constant, String::new()))
+        }
+        let mut s = String::new();
+        for (k, leaf) in terms {
+            let sign = if k < 0 { "-" } else { "+" };
+            s += &match (s.is_empty(), leaf.is_empty(), k.unsigned_abs()) {
+                (true, true, _) => format!("{k}"),
+                (true, false, 1) if k > 0 => leaf,
+                (true, false, _) => format!("{k} * ({leaf})"),
+                (false, true, n) => format!(" {sign} {n}"),
+                (false, false, 1) => format!(" {sign} ({leaf})"),
+                (false, false, n) => format!(" {sign} {n} * ({leaf})"),
+            }
+        }
+        s
+    }
+    /// The condition of a predicate node.
+    pub fn condition(&self, site: &dyn Site, predicate: NodeId) -> String {
+        let Op::Predicate(id) = self.part.graph.op(predicate) else { return "true".into() };
+        let clauses = &self.part.graph.predicate(*id).clauses;
+        let clause = |c: &Vec<Atom>| {
+            if c.is_empty() {
+                return "true".to_string();
+            }
+            c.iter().map(|a| format!("{} >= 0", self.atom(site, a))).collect::<Vec<_>>().join(" && ")
+        };
+        let text = match &clauses[..] {
+            [] => "false".into(),
+            [c] => clause(c),
+            many => many.iter().map(|c| format!("({})", clause(c))).collect::<Vec<_>>().join(" || "),
+        };
+        site.tested(predicate, text)
+    }
+
+    // ---- elements ------------------------------------------------------------------------------------------------------
+    /// One element of a node: the value held for it, else its operation.
+    pub fn element(&self, site: &dyn Site, node: NodeId) -> String {
+        match site.value(node) {
+            Some(text) => match self.part.graph.op(node) {
+                Op::Frame(kind, _) => (frames::code(*kind).usable)(&text),
+                _ => text,
+            },
+            None => self.operation(site, node),
+        }
+    }
+    /// The operation of a node on elements of its operands.
+    pub fn operation(&self, site: &dyn Site, node: NodeId) -> String {
+        let g = &self.part.graph;
+        let operands = g.operands(node);
+        let element = |n: &NodeId| self.element(site, *n);
+        match g.op(node) {
+            Op::Number(r) => literal(r.to_f64()),
+            Op::Size(a) => format!("(float){}", self.extent(*a)),
+            Op::Index(a) => format!("(float)({})", self.index(site, *a)),
+            Op::Predicate(_) => format!("({} ? 1.0f : 0.0f)", self.condition(site, node)),
+            Op::Input { input, access } => self.direct(site, *input, access),
+            Op::Apply(Function::Exp) => self.exponential(site, operands[0]),
+            Op::Apply(f) => {
+                let name = match f {
+                    Function::Log => "log",
+                    Function::Tanh => "tanh",
+                    Function::Sigmoid => "sigmoid",
+                    Function::Abs => "absolute",
+                    Function::Exp => unreachable!("matched above"),
+                };
+                format!("cleave::{name}({})", element(&operands[0]))
+            }
+            Op::Product(exponents) => self.product(site, operands, exponents),
+            Op::Linear(k, c) => {
+                let mut s = String::new();
+                for (x, k) in operands.iter().zip(k) {
+                    let (x, k) = (element(x), k.to_f64());
+                    s += &match (s.is_empty(), k) {
+                        (true, 1.0) => x,
+                        (true, _) => format!("{} * {x}", literal(k)),
+                        (false, 1.0) => format!(" + {x}"),
+                        (false, -1.0) => format!(" - {x}"),
+                        (false, _) => format!(" + {} * {x}", literal(k)),
+                    }
+                }
+                match c.to_f64() {
+                    0.0 => format!("({s})"),
+                    c if s.is_empty() => literal(c),
+                    c => format!("({s} + {})", literal(c)),
+                }
+            }
+            Op::Greatest => operands[1..].iter().fold(element(&operands[0]), |s, x| format!("cleave::greater({s}, {})", element(x))),
+            Op::Sum(_) | Op::Maximum(_) | Op::Frame(..) => format!("/* no value of t{} */ cleave::not_a_number()", node.0),
+        }
+    }
+    fn product(&self, site: &dyn Site, operands: &[NodeId], exponents: &[i8]) -> String {
+        let power = |x: String, e: i8| -> String {
+            let x = match e % 2 {
+                0 => x,
+                _ => format!("cleave::square_root({x})"),
+            };
+            let n = if e % 2 == 0 { e / 2 } else { e };
+            vec![x; n as usize].join(" * ")
+        };
+        let (mut conditions, mut numerator, mut denominator) = (vec![], vec![], vec![]);
+        for (x, e) in operands.iter().zip(exponents) {
+            if matches!(self.part.graph.op(*x), Op::Predicate(_)) && *e > 0 && site.value(*x).is_none() {
+                conditions.push(format!("({})", self.condition(site, *x)))
+            } else if *e > 0 {
+                numerator.push(power(self.element(site, *x), *e))
+            } else if *e == -1 {
+                denominator.push(format!("cleave::reciprocal_root({})", self.element(site, *x)))
+            } else {
+                denominator.push(format!("(1.0f / ({}))", power(self.element(site, *x), -e)))
+            }
+        }
+        let join = |v: Vec<String>| match v.len() {
+            0 => "1.0f".to_string(),
+            1 => v[0].clone(),
+            _ => format!("({})", v.join(" * ")),
+        };
+        let has_numerator = !numerator.is_empty();
+        let product = match (has_numerator, denominator.is_empty()) {
+            (_, true) => join(numerator),
+            (false, false) => join(denominator),
+            (true, false) => format!("cleave::quotient({}, {})", join(numerator), join(denominator)),
+        };
+        if conditions.is_empty() { product } else { format!("({} ? {product} : 0.0f)", conditions.join(" && ")) }
+    }
+    /// A linear form over the terms of an expression: `(numbers and scalars, the other factor)`, and a constant. Looks through
+    /// scaled terms only if what is below them is held here.
+    fn terms(&self, site: &dyn Site, node: NodeId, scale: f64, factors: &[String], out: &mut Vec<(f64, Vec<String>, NodeId)>, constant: &mut f64) {
+        let g = &self.part.graph;
+        let held = |n: &NodeId| site.value(*n).is_some() || matches!(g.op(*n), Op::Linear(..) | Op::Product(_) | Op::Number(_));
+        match g.op(node) {
+            Op::Linear(k, c) if g.operands(node).iter().all(held) && (c.is_zero() || factors.is_empty()) => {
+                *constant += scale * c.to_f64();
+                for (x, k) in g.operands(node).iter().zip(k) {
+                    self.terms(site, *x, scale * k.to_f64(), factors, out, constant)
+                }
+            }
+            Op::Product(e) if e.iter().all(|e| *e == 2) && g.operands(node).iter().all(held) => {
+                let (scalars, rest): (Vec<NodeId>, Vec<NodeId>) = g.operands(node).iter().partition(|x| self.wide(**x).is_empty() && site.value(**x).is_some());
+                match rest[..] {
+                    [x] => {
+                        let all: Vec<String> = factors.iter().cloned().chain(scalars.iter().map(|s| self.element(site, *s))).collect();
+                        self.terms(site, x, scale, &all, out, constant)
+                    }
+                    _ => out.push((scale, factors.to_vec(), node)),
+                }
+            }
+            _ => out.push((scale, factors.to_vec(), node)),
+        }
+    }
+    /// `(factor text, node)` if a node is one held value times scalars.
+    pub fn scaled(&self, site: &dyn Site, node: NodeId) -> Option<(String, NodeId)> {
+        let (mut terms, mut constant) = (vec![], 0.0);
+        self.terms(site, node, 1.0, &[], &mut terms, &mut constant);
+        match &terms[..] {
+            [(k, factors, x)] if constant == 0.0 && *x != node && site.value(*x).is_some() => Some((factor_text(*k, factors), *x)),
+            _ => None,
+        }
+    }
+    /// exp of a node: a multiply-add and one base-2 exponential where one term varies at every element and the rest by row.
+    fn exponential(&self, site: &dyn Site, node: NodeId) -> String {
+        let plain = || format!("cleave::exp({})", self.element(site, node));
+        if !site.folds() {
+            return plain();
+        }
+        let (mut terms, mut constant) = (vec![], 0.0);
+        self.terms(site, node, 1.0, &[], &mut terms, &mut constant);
+        let rank = terms.iter().map(|t| self.wide(t.2).len()).max().unwrap_or(0);
+        let (full, rest): (Vec<_>, Vec<_>) = terms.into_iter().partition(|t| self.wide(t.2).len() == rank);
+        let [(k, factors, x)] = &full[..] else { return plain() };
+        let mut row: Vec<String> = rest.iter().map(|(k, f, x)| format!("{} * {}", factor_text(*k * std::f64::consts::LOG2_E, f), self.element(site, *x))).collect();
+        if constant != 0.0 {
+            row.push(literal(constant * std::f64::consts::LOG2_E))
+        }
+        let slope = factor_text(*k * std::f64::consts::LOG2_E, factors);
+        let x = self.element(site, *x);
+        if row.is_empty() { format!("cleave::exp2({x} * {slope})") } else { format!("cleave::exp2(cleave::multiply_add({x}, {slope}, {}))", row.join(" + ")) }
+    }
+    /// An element read from memory, 0 where a position is outside.
+    pub fn direct(&self, site: &dyn Site, input: InputId, access: &Access) -> String {
+        if access.dims.is_empty() {
+            let s = self.scalar(input);
+            return if self.part.graph.input(input).element.resolve(self.types) == DType::I32 { format!("(float){s}") } else { s };
+        }
+        let tensor = self.input_ref(input);
+        let pointer = self.pointer(tensor, false);
+        let inside = self.inside(self.part.dims_of(access.axes()), &|d| site.position(d));
+        let offset = self.offset(tensor, access, &|d| site.position(d), &|_| true);
+        format!("({inside} ? cleave::to_float({pointer}[{offset}]) : 0.0f)")
+    }
+    /// Whether positions are inside the extents of dims.
+    pub fn inside(&self, dims: DimSet, position: &dyn Fn(DimId) -> String) -> String {
+        let all: Vec<String> = dims.iter().map(|d| format!("{} < {}", position(d), self.size(d))).collect();
+        if all.is_empty() { "true".into() } else { all.join(" && ") }
+    }
+
+    // ---- the frame of a part ---------------------------------------------------------------------------------------------
+    /// The dims that a store covers.
+    pub fn store_dims(&self, output: u32, store: u32) -> (NodeId, Access, DimSet) {
+        let s = &self.part.graph.outputs[output as usize].stores[store as usize];
+        let dims = self.part.dims_of(s.access.axes()).union(self.part.of(s.node));
+        (s.node, s.access.clone(), dims)
+    }
+    /// Lines that find the tile of each grid dim: `item` counts tiles, the last grid dim innermost; pieces are innermost of all.
+    pub fn grid_lines(&self) -> Vec<String> {
+        let mut lines = vec![];
+        let first = self.word(Word::FirstBlock(self.number), "first_block");
+        if self.part.split {
+            let pieces = self.word(Word::Pieces(self.number), "pieces_of_part");
+            lines.push(format!("const int pieces = {pieces}, piece = (block - {first}) % pieces, item = (block - {first}) / pieces;"))
+        } else {
+            lines.push(format!("const int item = block - {first};"))
+        }
+        let mut rest = "item".to_string();
+        for (i, d) in self.part.grid.iter().enumerate().rev() {
+            let (name, tile) = (self.start(*d), self.tile(*d));
+            if i == 0 {
+                lines.push(format!("const int {name} = {rest} * {tile};"));
+            } else {
+                let tiles = self.word(Word::Tiles { part: self.number, dim: *d }, &format!("tiles_{}", self.dim_name(*d)));
+                let next = format!("item_{i}");
+                lines.push(format!("const int {name} = {rest} % {tiles} * {tile}, {next} = {rest} / {tiles};"));
+                rest = next
+            }
+        }
+        if self.part.grid.is_empty() {
+            lines.push("(void)item;".into())
+        }
+        lines
+    }
+    /// The condition under which a store with `first` happens.
+    pub fn first_condition(&self, first: DimSet) -> Option<String> {
+        let all: Vec<String> = first.iter().map(|d| format!("{} == 0", self.start(d))).collect();
+        (!all.is_empty()).then(|| all.join(" && "))
+    }
+    /// All contractions with the statement's `over`.
+    pub fn contractions(&self) -> Vec<(NodeId, DimSet, NodeId, NodeId)> {
+        let find = |s: &Statement| match s {
+            Statement::Reduce { node, over } | Statement::Fold { node, over } => self.part.contraction(*node).map(|(x, y)| (*node, *over, x, y)),
+            _ => None,
+        };
+        self.part.statements().iter().filter_map(|s| find(s.1)).collect()
+    }
+}
+
+fn factor_text(k: f64, factors: &[String]) -> String {
+    if factors.is_empty() { literal(k) } else { format!("({} * {})", literal(k), factors.join(" * ")) }
+}
+
+pub fn c_type(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F32 => "float",
+        DType::F16 => "cleave::f16",
+        DType::BF16 => "cleave::bf16",
+        DType::I32 => "int",
+    }
+}
