@@ -11,6 +11,7 @@ mod cost;
 pub mod derive;
 pub mod extract;
 mod matcher;
+mod notation;
 mod relabel;
 pub mod rules;
 pub mod saturate;

@@ -74,3 +74,14 @@ fn the_maximum_of_exponentials_over_an_empty_domain_is_no_exponential() {
     let message = rejection(&workloads::masked_maximum_of_exponentials(), "maximum of an exp", |r| (r.left, r.right) = (MASKED, RIGHT));
     assert!(message.contains("is 0 instead of -inf"), "{message}");
 }
+
+/// `UPDATE=1` rewrites the pinned table.
+#[test]
+fn the_table_reads_as_pinned() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/algebra/rules.txt");
+    let got: String = TABLE.iter().map(|r| format!("{r}\n")).collect();
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &got).unwrap()
+    }
+    assert_eq!(got, std::fs::read_to_string(&path).unwrap_or_default());
+}
