@@ -212,7 +212,9 @@ fn print_pipeline() {
                 let start = std::time::Instant::now();
                 let ps = programs(0, &a.graph, &k.bounds);
                 println!("#### {}: {}  ({} programs in {:?})", k.name, a.name, ps.len(), start.elapsed());
-                for p in ps { println!("{p}") }
+                for p in ps {
+                    println!("{p}")
+                }
             }
         }
     }
