@@ -5,11 +5,14 @@ use crate::device::{DeviceModel, Target};
 use crate::dtype::DType;
 use crate::graph::Op;
 use crate::plan::{Entry, Guard, PlanFile, TensorRef};
-use crate::tile::{Part, Role, Statement};
-use crate::traffic::{Traffic, traffic};
+use crate::tile::{DimId, Part, Role, Statement};
+use crate::traffic::{Case, Traffic, traffic};
 
 /// Splits are powers of two up to this.
 pub const MAX_PIECES: u32 = 64;
+
+/// Over splits the time falls to its least and rises again: where it is this much above the least, more pieces are not looked at.
+const PAST_THE_LEAST: f64 = 1.2;
 
 /// What guards ask of a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -117,6 +120,7 @@ pub fn choose(file: &PlanFile, request: &Request, device: &DeviceModel) -> Resul
             None => std::iter::successors(Some(1), |n| Some(n * 2)).take_while(|n| *n <= MAX_PIECES).collect(),
         };
         let mut last = None;
+        let mut least = f64::INFINITY;
         for split in offers {
             let pieces = pieces(file, entry, split, request.extents).ok_or(Refusal::Damaged)?;
             if last.as_ref() == Some(&pieces) {
@@ -124,6 +128,10 @@ pub fn choose(file: &PlanFile, request: &Request, device: &DeviceModel) -> Resul
             }
             let (seconds, fits) = seconds(file, entry, &instance.types, &pieces, request.extents, device).ok_or(Refusal::Damaged)?;
             candidates.push((index, split, seconds, fits));
+            if seconds > PAST_THE_LEAST * least {
+                break;
+            }
+            least = least.min(seconds);
             last = Some(pieces)
         }
     }
@@ -150,6 +158,23 @@ pub fn choose(file: &PlanFile, request: &Request, device: &DeviceModel) -> Resul
     alternatives.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
     let pieces = pieces(file, &instance.entries[entry], split, request.extents).ok_or(Refusal::Damaged)?;
     Ok(Choice { entry, pieces, seconds, alternatives })
+}
+
+/// The choice that was made for extents nearby, for these: its entry and split, if the entry's conditions hold. The estimates stay those
+/// of the other extents.
+pub fn adapt(file: &PlanFile, request: &Request, device: &DeviceModel, near: &Choice) -> Option<Choice> {
+    let entry = file.instances.get(request.instance)?.entries.get(near.entry)?;
+    if refused(file, entry, request, device).is_some() {
+        return None;
+    }
+    Some(Choice { pieces: pieces(file, entry, near.split(), request.extents)?, ..near.clone() })
+}
+
+/// Extents that are near enough to share a choice: up to 16 each has its own, beyond there are four to an octave.
+pub fn bucket(extent: i64) -> i64 {
+    let bits = 64 - extent.max(0).leading_zeros() as i64;
+    let shift = (bits - 3).max(0);
+    if extent <= 16 { extent } else { extent >> shift << shift }
 }
 
 /// The first condition of an entry that does not hold, in the user's words.
@@ -214,57 +239,97 @@ fn seconds(file: &PlanFile, entry: &Entry, types: &[DType], pieces: &[Vec<u32>],
     for (l, parts) in program.launches.iter().enumerate() {
         total += device.launch_seconds;
         for (p, part) in parts.iter().enumerate() {
-            let t = traffic(part, extents, &entry.tiles[l][p], pieces[l][p]);
-            let bytes = element_bytes(part, types);
-            fits &= !entry.launches.is_empty() || on_chip(&t, bytes) <= device.chip_bytes as f64;
-            total += part_seconds(&t, pieces[l][p] as f64, bytes, device)
+            let tiles = tiles_at(part, &entry.tiles[l][p], entry.target, extents);
+            let case = Case { extents, tiles: &tiles, pieces: pieces[l][p], types, table: &|_| None };
+            let traffic = traffic(part, &case);
+            let on_chip = traffic.resident + 2.0 * traffic.streamed + traffic.carried + traffic.temporary;
+            fits &= !entry.launches.is_empty() || on_chip <= device.chip_bytes as f64;
+            let work = Work { unique: unique_bytes(part, types, extents), steps: steps(part, &tiles, extents), traffic };
+            total += work.seconds(pieces[l][p] as f64, device)
         }
     }
     Some((total, fits))
 }
 
-/// The mean size of the elements that a part loads: types of inputs weigh alike.
-fn element_bytes(part: &Part, types: &[DType]) -> f64 {
-    let loads = part.statements().into_iter().filter_map(|(_, s)| match s {
-        Statement::Load { node, view_of: None } => match part.graph.op(*node) {
-            Op::Input { input, access } if !access.dims.is_empty() => Some(part.graph.input(*input)),
-            _ => None,
-        },
-        _ => None,
-    });
-    let sizes: Vec<f64> = loads.map(|i| if i.workspace.is_some() { 4.0 } else { i.element.resolve(types).bytes() as f64 }).collect();
-    if sizes.is_empty() { 4.0 } else { sizes.iter().sum::<f64>() / sizes.len() as f64 }
+/// Compiled code lays out memory for the bound of a dim on chip, the executor for its extent.
+fn tiles_at(part: &Part, tiles: &[u32], target: Target, extents: &[i64]) -> Vec<u32> {
+    let whole = |d: usize| part.extent(DimId(d as u8), extents).clamp(1, u32::MAX as i64) as u32;
+    let tile = |(d, tile): (usize, &u32)| if target == Target::Cpu && part.dims[d].role == Role::Chip { whole(d) } else { *tile };
+    tiles.iter().enumerate().map(tile).collect()
 }
 
-/// Bytes of fast memory that a block uses: what it streams is loaded one step ahead.
-fn on_chip(t: &Traffic, bytes: f64) -> f64 {
-    bytes * (t.resident + 2.0 * t.streamed) + 4.0 * t.carried
+/// Bytes of the tensors that a part reads, each once.
+fn unique_bytes(part: &Part, types: &[DType], extents: &[i64]) -> f64 {
+    let mut seen: Vec<&Op> = vec![];
+    let mut total = 0.0;
+    for (_, s) in part.statements() {
+        if let Statement::Load { node, view_of: None } = s
+            && let op @ Op::Input { input, access } = part.graph.op(*node)
+            && !seen.contains(&op)
+        {
+            seen.push(op);
+            let elements: f64 = access.axes().iter().map(|a| extents[a.0 as usize] as f64).product();
+            total += elements * part.graph.input(*input).element.resolve(types).bytes() as f64
+        }
+    }
+    total
+}
+
+/// Iterations of all loops of an unsplit block.
+fn steps(part: &Part, tiles: &[u32], extents: &[i64]) -> f64 {
+    fn walk(part: &Part, body: &[Statement], outer: f64, trips: &dyn Fn(DimId) -> f64) -> f64 {
+        let of = |s: &Statement| match s {
+            Statement::Loop(l) => {
+                let n = outer * trips(l.dim);
+                n + walk(part, &l.body, n, trips)
+            }
+            _ => 0.0,
+        };
+        body.iter().map(of).sum()
+    }
+    walk(part, &part.body, 1.0, &|d| (part.extent(d, extents) as f64 / tiles[d.0 as usize].max(1) as f64).ceil())
 }
 
 /// What an iteration of a loop costs beside its work: barriers, branches, the filling of pipelines.
 const STEP_SECONDS: f64 = 100e-9;
 /// The share of the lesser of computing and moving that the greater does not hide.
 const UNHIDDEN: f64 = 0.1;
+/// How much faster than memory the caches bring what another block has read before.
+const CACHED: f64 = 3.0;
 
-/// A roofline: operations and bytes at the device's rates, each stretched by what the grid leaves idle. A split adds the states that
-/// its pieces write and read, and the wait for the last piece.
-fn part_seconds(t: &Traffic, pieces: f64, bytes: f64, device: &DeviceModel) -> f64 {
-    let blocks = t.items * pieces;
-    if blocks == 0.0 {
-        return 0.0;
+/// What a part does, as its time is estimated from it.
+struct Work {
+    traffic: Traffic,
+    unique: f64,
+    steps: f64,
+}
+
+impl Work {
+    /// A roofline over matrix products, other operations and memory, each stretched by what the grid leaves idle. A split adds the
+    /// states that its pieces write and read, and the wait for the last piece.
+    fn seconds(&self, pieces: f64, device: &DeviceModel) -> f64 {
+        let t = &self.traffic;
+        let blocks = t.items * pieces;
+        if blocks == 0.0 {
+            return 0.0;
+        }
+        let waves = blocks / device.units as f64;
+        let used = waves / waves.ceil();
+        let (states, merge) = match pieces > 1.0 {
+            true => (2.0 * t.carried * blocks, device.merge_seconds * (1.0 + 0.05 * pieces)),
+            false => (0.0, 0.0),
+        };
+        // elements of two bytes on average: a product of 16-bit types
+        let rate = if t.load_bytes < 3.0 * t.loads { device.half_flops } else { device.single_flops };
+        let again = (t.load_bytes - self.unique).max(0.0);
+        let bytes = t.load_bytes - again + again / CACHED + t.store_bytes + states;
+        // two blocks on half of the multiprocessors draw as much from memory as one on each
+        let memory = bytes / device.bandwidth / used.max((2.0 * waves).min(1.0));
+        let loads = [t.contracted / rate / used, t.elementwise / device.single_flops / used, memory];
+        let greatest = loads.iter().copied().fold(0.0, f64::max);
+        let steps = waves.ceil() * self.steps / pieces * STEP_SECONDS;
+        greatest + UNHIDDEN * (loads.iter().sum::<f64>() - greatest) + steps + merge
     }
-    let waves = blocks / device.units as f64;
-    let used = waves / waves.ceil();
-    let rate = if bytes < 4.0 { device.half_flops } else { device.single_flops };
-    let (states, merge) = match pieces > 1.0 {
-        true => (8.0 * t.carried * blocks, device.merge_seconds * (1.0 + 0.05 * pieces)),
-        false => (0.0, 0.0),
-    };
-    let compute = t.flops / rate / used;
-    // two blocks on half of the multiprocessors draw as much from memory as one on each
-    let memory = (bytes * (t.loads + t.stores) + states) / device.bandwidth / used.max((2.0 * waves).min(1.0));
-    let steps = waves.ceil() * t.steps / pieces * STEP_SECONDS;
-    compute.max(memory) + UNHIDDEN * compute.min(memory) + steps + merge
 }
 
 #[cfg(test)]
@@ -276,7 +341,7 @@ mod tests {
     use crate::graph::{Access, Graph, InputId, Store};
     use crate::kernel::{Algorithm, Kernel};
     use crate::plan::{Instance, VERSION};
-    use crate::tile::{Dim, DimId, DimSet, Loop, Member, Program, State};
+    use crate::tile::{Dim, DimSet, Loop, Member, Program, State};
 
     /// `y[M, E] = sum_N x[M, N] * v[N, E]` in f16, one part: a grid over M, a loop over N, E on chip up to 256.
     fn product(tile: u32) -> PlanFile {
@@ -397,6 +462,23 @@ mod tests {
         assert_eq!(refusal(Some(Guard::Contiguous(x, 0)), Target::Portable, small).unwrap(), "dimension 0 of `x` is not contiguous");
         assert_eq!(refusal(Some(Guard::Aligned(y, 32)), Target::Portable, small).unwrap(), "`y` is not aligned to 32 bytes");
         assert_eq!(refusal(Some(Guard::Aligned(y, 16)), Target::Portable, small), None);
+    }
+
+    #[test]
+    fn a_choice_serves_the_extents_near_by_as_far_as_its_conditions_hold() {
+        let file = product(64);
+        let facts = |_| Facts { unit: 0b10, aligned: 16 };
+        let request = |extents| Request { instance: 0, extents, facts: &facts, pieces: None, usable: &|_| true };
+        let near = choose(&file, &request(&[64, 1 << 16, 128]), &device(132)).unwrap();
+        let other = adapt(&file, &request(&[64, (1 << 16) + 5, 128]), &device(132), &near).unwrap();
+        assert_eq!((other.entry, other.split()), (near.entry, near.split()));
+        assert_eq!(adapt(&file, &request(&[64, 130, 128]), &device(132), &near).unwrap().split(), 3, "no piece without a tile");
+        assert_eq!(adapt(&file, &request(&[64, 130, 257]), &device(132), &near), None);
+    }
+
+    #[test]
+    fn buckets_are_a_quarter_of_an_octave_wide() {
+        assert_eq!([0, 1, 16, 17, 19, 20, 1000, 1024, 1279, 1280].map(bucket), [0, 1, 16, 16, 16, 20, 896, 1024, 1024, 1280]);
     }
 
     #[test]

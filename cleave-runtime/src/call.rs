@@ -1,22 +1,22 @@
 //! A call: typed arguments that have met their kernel. It is checked, planned and run by its methods; nothing happens before.
 use crate::argument::{Argument, ArgumentKind, Place, Target, TargetPlace, TensorArgument};
 use crate::cpu;
-use crate::cuda::{Binding, CudaDevice};
+use crate::cuda::{Binding, CudaDevice, Loaded, Scratch};
 use crate::device::{Device, DeviceKind};
 use crate::embedded::{Decoded, Embedded};
 use crate::error::{Doing, Error, Result};
 use crate::memory::{CUDA_ALIGNMENT, HOST_ALIGNMENT};
 use crate::outputs::{Allocation, Outputs, Targets};
 use crate::plan::Plan;
-use crate::ready::{Code, Ready};
+use crate::ready::{Code, Ready, Wanted};
 use crate::stream::{Stream, Workspace};
-use cleave_core::choose::Facts;
+use cleave_core::choose::{Facts, bucket};
 use cleave_core::dtype::DType;
 use cleave_core::extent;
 use cleave_core::plan::{PlanFile, TensorRef};
 use cudarc::driver::{CudaStream, SyncOnDrop, sys};
 use std::marker::PhantomData;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// A kernel with its arguments. Nothing is checked or run until a method that returns a `Result` is called.
 #[must_use = "a call does nothing until it is run"]
@@ -85,15 +85,11 @@ impl<'call, O: Outputs> Call<'call, O> {
         let checked = self.check()?;
         let stream = self.cuda_stream(&checked)?;
         let ready = self.ready(&checked, None, false)?;
-        if let (Code::Cuda { loaded, scratch }, DeviceKind::Cuda(device), Some(stream)) = (&ready.code, &checked.device.kind, &stream) {
+        if let (Code::Cuda(loaded), DeviceKind::Cuda(device), Some(stream)) = (&ready.code, &checked.device.kind, &stream) {
             let name = &checked.decoded.file.kernel.name;
             match &mut self.workspace {
                 Some(w) => loaded.reserve(name, device, stream, &mut w.scratch, false)?,
-                None => {
-                    let mut all = scratch.lock().unwrap_or_else(PoisonError::into_inner);
-                    let held = all.entry(stream.cu_stream() as usize).or_insert_with(|| (stream.clone(), Default::default()));
-                    loaded.reserve(name, device, stream, &mut held.1, false)?
-                }
+                None => checked.decoded.with_scratch(stream, |scratch| loaded.reserve(name, device, stream, scratch, false))?,
             }
         }
         Ok(())
@@ -114,7 +110,7 @@ impl<'call, O: Outputs> Call<'call, O> {
         let ready = self.ready(&checked, None, false)?;
         let entry = ready.entry(file);
         if let Code::Cpu(_) = ready.code {
-            return Ok(format!("{:#?}", file.programs[entry.program as usize]));
+            return Ok(file.programs[entry.program as usize].to_string());
         }
         let mut modules: Vec<u32> = entry.launches.iter().map(|l| l.module).collect();
         modules.dedup();
@@ -266,7 +262,12 @@ impl<'call, O: Outputs> Call<'call, O> {
             TensorRef::Output(o) => facts.get(graph.inputs.len() + o as usize).copied().unwrap_or(none),
             TensorRef::Workspace(_) => none,
         };
-        let ready = Arc::new(Ready::new(self.kernel, checked.decoded, checked.instance, &checked.extents, &of, self.pieces, &checked.device)?);
+        let mut nearby = key.clone();
+        nearby[3..][..checked.extents.len()].iter_mut().for_each(|n| *n = bucket(*n as i64) as u64);
+        let near = checked.decoded.near(&nearby);
+        let wanted = Wanted { instance: checked.instance, extents: &checked.extents, facts: &of, pieces: self.pieces, device: &checked.device };
+        let ready = Arc::new(Ready::new(self.kernel, checked.decoded, &wanted, near)?);
+        checked.decoded.remember(nearby, ready.choice.clone());
         checked.decoded.cache(key, ready.clone());
         Ok(ready)
     }
@@ -277,7 +278,7 @@ impl<'call, O: Outputs> Call<'call, O> {
         let ready = self.ready(checked, Some(&targets), capturing)?;
         match (&ready.code, &checked.device.kind, stream) {
             (Code::Cpu(program), _, _) => self.execute_on_cpu(checked, &ready, program, &targets),
-            (Code::Cuda { .. }, DeviceKind::Cuda(device), Some(stream)) => self.launch(checked, &ready, &mut targets, device, &stream, capturing),
+            (Code::Cuda(loaded), DeviceKind::Cuda(device), Some(stream)) => self.launch(checked, loaded, &mut targets, device, &stream, capturing),
             _ => Err(Error::Plan { kernel: checked.decoded.file.kernel.name.clone() }),
         }
     }
@@ -304,13 +305,12 @@ impl<'call, O: Outputs> Call<'call, O> {
     fn launch(
         &mut self,
         checked: &Checked,
-        ready: &Ready,
+        loaded: &Loaded,
         targets: &mut [Target],
         device: &CudaDevice,
         stream: &Arc<CudaStream>,
         capturing: bool,
     ) -> Result<()> {
-        let Code::Cuda { loaded, scratch } = &ready.code else { return Ok(()) };
         let name = &checked.decoded.file.kernel.name;
         let addresses: Vec<(u64, Vec<usize>)> = targets.iter().map(|t| (t.address, t.layout.strides.clone())).collect();
         let outputs: Vec<Binding> = addresses.iter().map(|(address, strides)| Binding::Tensor { address: *address, strides }).collect();
@@ -329,19 +329,14 @@ impl<'call, O: Outputs> Call<'call, O> {
                 }
             }
         }
-        let run = |scratch: &mut crate::cuda::Scratch| {
+        let run = |scratch: &mut Scratch| {
             loaded.reserve(name, device, stream, scratch, capturing)?;
             // SAFETY: the arguments were checked against the kernel, live at least until the launch, and cudarc defers their release
             unsafe { loaded.launch(stream, &inputs, &outputs, scratch) }
         };
         match &mut self.workspace {
             Some(w) => run(&mut w.scratch),
-            None => {
-                // held until every launch of the call is queued: another thread's call on this stream must not come between
-                let mut all = scratch.lock().unwrap_or_else(PoisonError::into_inner);
-                let held = all.entry(stream.cu_stream() as usize).or_insert_with(|| (stream.clone(), Default::default()));
-                run(&mut held.1)
-            }
+            None => checked.decoded.with_scratch(stream, run),
         }
     }
 }

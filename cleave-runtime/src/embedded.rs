@@ -1,10 +1,14 @@
 //! A kernel as the macro embeds it: the bytes of its plan file, decoded at the first call, and the plans chosen so far.
 use crate::cpu;
+use crate::cuda::Scratch;
 use crate::error::{Error, Result};
 use crate::ready::Ready;
+use cleave_core::choose::Choice;
 use cleave_core::plan::PlanFile;
+use cudarc::driver::CudaStream;
 use lru::LruCache;
 use once_cell::sync::OnceCell;
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,6 +29,10 @@ pub(crate) struct Decoded {
     /// Every program of every instance as the executor runs it, made when it is first chosen.
     programs: Vec<Vec<OnceCell<Arc<cpu::Decoded>>>>,
     plans: Mutex<LruCache<Key, Arc<Ready>>>,
+    /// Choices by [bucket](cleave_core::choose::bucket) of extents: a cache that grows by a row a step is not weighed anew at each.
+    choices: Mutex<LruCache<Key, Choice>>,
+    /// Scratch memory of calls that bring none, by stream; a stream is kept alive with its memory.
+    scratch: Mutex<HashMap<usize, (Arc<CudaStream>, Scratch)>>,
 }
 
 impl Embedded {
@@ -39,7 +47,8 @@ impl Embedded {
         let decode = || {
             let file = PlanFile::from_bytes(self.bytes).filter(consistent)?;
             let programs = file.instances.iter().map(|_| file.programs.iter().map(|_| OnceCell::new()).collect()).collect();
-            Some(Box::new(Decoded { file, programs, plans: Mutex::new(LruCache::new(PLANS)) }))
+            let (plans, choices) = (Mutex::new(LruCache::new(PLANS)), Mutex::new(LruCache::new(PLANS)));
+            Some(Box::new(Decoded { file, programs, plans, choices, scratch: Mutex::default() }))
         };
         self.decoded.get_or_init(decode).as_deref().ok_or_else(|| Error::Plan { kernel: self.name.into() })
     }
@@ -60,6 +69,18 @@ impl Decoded {
             decoded.map(Arc::new).map_err(|source| Error::Execute { kernel: self.file.kernel.name.clone(), source })
         };
         self.programs[instance][program as usize].get_or_try_init(decode).cloned()
+    }
+    /// Lends the kernel's own scratch memory on a stream. It is held until every launch of a call is queued: another thread's call on this
+    /// stream must not come between.
+    pub fn with_scratch<T>(&self, stream: &Arc<CudaStream>, work: impl FnOnce(&mut Scratch) -> T) -> T {
+        let mut all = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        work(&mut all.entry(stream.cu_stream() as usize).or_insert_with(|| (stream.clone(), Scratch::default())).1)
+    }
+    pub fn near(&self, bucket: &Key) -> Option<Choice> {
+        self.choices.lock().unwrap_or_else(PoisonError::into_inner).get(bucket).cloned()
+    }
+    pub fn remember(&self, bucket: Key, choice: Choice) {
+        self.choices.lock().unwrap_or_else(PoisonError::into_inner).put(bucket, choice);
     }
     pub fn cached(&self, key: &Key) -> Option<Arc<Ready>> {
         self.plans.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()

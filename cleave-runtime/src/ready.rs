@@ -1,15 +1,13 @@
 //! A choice made ready to run: what the plan cache holds.
 use crate::cpu;
-use crate::cuda::{Loaded, Scratch, Usable};
+use crate::cuda::{Loaded, Usable};
 use crate::device::{Device, DeviceKind};
 use crate::embedded::{Decoded, Embedded};
 use crate::error::{Error, Result};
 use crate::plan::Plan;
-use cleave_core::choose::{Choice, Facts, Refusal, Request, choose};
+use cleave_core::choose::{Choice, Facts, Refusal, Request, adapt, choose};
 use cleave_core::plan::{Entry, PlanFile, TensorRef};
-use cudarc::driver::CudaStream;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 pub(crate) struct Ready {
     pub instance: usize,
@@ -20,31 +18,19 @@ pub(crate) struct Ready {
 
 pub(crate) enum Code {
     Cpu(Arc<cpu::Decoded>),
-    Cuda {
-        loaded: Loaded,
-        /// Scratch memory of calls that bring none, by stream; a stream is kept alive with its memory.
-        scratch: Mutex<HashMap<usize, (Arc<CudaStream>, Scratch)>>,
-    },
+    Cuda(Loaded),
 }
 
 impl Ready {
-    pub fn new(
-        kernel: &'static Embedded,
-        decoded: &Decoded,
-        instance: usize,
-        extents: &[i64],
-        facts: &dyn Fn(TensorRef) -> Facts,
-        pieces: Option<u32>,
-        device: &Device,
-    ) -> Result<Ready> {
+    /// `near`: a choice for extents near by, taken if its conditions hold here.
+    pub fn new(kernel: &'static Embedded, decoded: &Decoded, wanted: &Wanted, near: Option<Choice>) -> Result<Ready> {
         let file = &decoded.file;
-        let choice = select(file, instance, extents, facts, pieces, device)?;
+        let Wanted { instance, extents, device, .. } = *wanted;
+        let choice = select(file, wanted, near)?;
         let entry = &file.instances[instance].entries[choice.entry];
         let code = match &device.kind {
             DeviceKind::Cpu => Code::Cpu(decoded.program(instance, entry.program)?),
-            DeviceKind::Cuda(cuda) => {
-                Code::Cuda { loaded: Loaded::new(cuda, file, kernel.record(), instance, entry, &choice.pieces, extents)?, scratch: Mutex::default() }
-            }
+            DeviceKind::Cuda(cuda) => Code::Cuda(Loaded::new(cuda, file, kernel.record(), instance, entry, &choice.pieces, extents)?),
         };
         let ready = Ready { instance, choice, extents: extents.to_vec(), code };
         crate::log::log(|| ready.plan(file, device).to_string());
@@ -58,21 +44,27 @@ impl Ready {
     }
 }
 
+/// What a plan is chosen for.
+pub(crate) struct Wanted<'a> {
+    pub instance: usize,
+    pub extents: &'a [i64],
+    pub facts: &'a dyn Fn(TensorRef) -> Facts,
+    pub pieces: Option<u32>,
+    pub device: &'a Device,
+}
+
 /// The choice for a device of this process.
-pub(crate) fn select(
-    file: &PlanFile,
-    instance: usize,
-    extents: &[i64],
-    facts: &dyn Fn(TensorRef) -> Facts,
-    pieces: Option<u32>,
-    device: &Device,
-) -> Result<Choice> {
+fn select(file: &PlanFile, wanted: &Wanted, near: Option<Choice>) -> Result<Choice> {
+    let Wanted { instance, extents, facts, pieces, device } = *wanted;
     let modules = &file.instances[instance].modules;
     let usable = |entry: &Entry| match &device.kind {
         DeviceKind::Cpu => true,
         DeviceKind::Cuda(c) => entry.launches.iter().all(|l| modules.get(l.module as usize).is_some_and(|m| c.usable(m) != Usable::No)),
     };
     let request = Request { instance, extents, facts, pieces, usable: &usable };
+    if let Some(choice) = near.and_then(|n| adapt(file, &request, device.model(), &n)) {
+        return Ok(choice);
+    }
     choose(file, &request, device.model()).map_err(|refusal| match (refusal, &device.kind) {
         (Refusal::NoCode, DeviceKind::Cuda(c)) => c.no_code(&file.kernel.name, &file.instances[instance]),
         (Refusal::Damaged, _) => Error::Plan { kernel: file.kernel.name.clone() },

@@ -120,7 +120,7 @@ pub fn build(settings: &Settings) -> Report {
     }
     let cache = Cache::new(settings.cache.clone());
     let basis = basis(settings, nvcc.as_ref());
-    let drafts = parallel::map(settings.jobs, &kernels, |kernel| draft(kernel, basis, &cache));
+    let drafts = parallel::map(settings.jobs, &kernels, |kernel| draft(kernel, basis, &cache, nvcc.is_some()));
     let mut drafts: Vec<Draft> = kernels
         .iter()
         .zip(drafts)
@@ -157,12 +157,12 @@ fn basis(settings: &Settings, nvcc: Option<&Nvcc>) -> u64 {
     hash(&[env!("CARGO_PKG_VERSION").as_bytes(), &compiler, archs.as_bytes(), nvcc.map_or("", |n| &n.version).as_bytes()])
 }
 
-fn draft(kernel: &Kernel, basis: u64, cache: &Cache) -> Draft {
+fn draft(kernel: &Kernel, basis: u64, cache: &Cache, compiled: bool) -> Draft {
     let cache_key = hash(&[&basis.to_le_bytes(), frontend::print(kernel).as_bytes()]);
     if let Some(file) = cache.get(cache_key).and_then(|bytes| PlanFile::from_bytes(&bytes)) {
         return Draft { file, cache_key, cached: true, times: Times::default(), complete: true };
     }
-    let (file, times) = pipeline::plan(kernel);
+    let (file, times) = pipeline::plan(kernel, compiled);
     Draft { file, cache_key, cached: false, times, complete: true }
 }
 

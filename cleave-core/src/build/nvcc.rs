@@ -50,21 +50,16 @@ pub fn images(target: Target, archs: &[Arch]) -> Vec<ImageKind> {
 }
 
 pub struct Nvcc {
-    path: PathBuf,
     /// Its own words about itself: part of a cache key.
     pub version: String,
 }
 
 impl Nvcc {
-    /// NVCC, else the PATH, else where the toolkit says it is. `None` where it does not run.
+    /// NVCC, else the PATH, as cc looks for it. `None` where it does not run.
     pub fn find() -> Option<Nvcc> {
-        let toolkit = ["CUDA_HOME", "CUDA_PATH"].iter().filter_map(std::env::var_os).map(|d| Path::new(&d).join("bin/nvcc"));
-        let paths = std::env::var_os("NVCC").map(PathBuf::from).into_iter().chain([PathBuf::from("nvcc")]).chain(toolkit);
-        paths.into_iter().find_map(Self::at)
-    }
-    pub fn at(path: PathBuf) -> Option<Nvcc> {
-        let output = Command::new(&path).arg("--version").output().ok().filter(|o| o.status.success())?;
-        Some(Nvcc { path, version: String::from_utf8_lossy(&output.stdout).into_owned() })
+        let path = std::env::var_os("NVCC").map_or_else(|| PathBuf::from("nvcc"), PathBuf::from);
+        let output = Command::new(path).arg("--version").output().ok().filter(|o| o.status.success())?;
+        Some(Nvcc { version: String::from_utf8_lossy(&output.stdout).into_owned() })
     }
     /// Compiles one source. `scratch` is an existing directory of this call's own.
     pub fn compile(&self, source: &str, kind: ImageKind, scratch: &Path) -> Result<Image, String> {
@@ -78,7 +73,7 @@ impl Nvcc {
             ImageKind::Ptx { capability } => ("-ptx", format!("arch=compute_{capability},code=compute_{capability}")),
         };
         let mut build = cc::Build::new();
-        build.cuda(true).cudart("none").ccbin(false).compiler(&self.path).debug(false).opt_level(3).out_dir(scratch);
+        build.cuda(true).cudart("none").ccbin(false).debug(false).opt_level(3).out_dir(scratch);
         // the default flags are the host compiler's, which nvcc does not know
         build.cargo_metadata(false).cargo_warnings(false).no_default_flags(true).inherit_rustflags(false);
         if std::env::var_os("TARGET").is_none() {

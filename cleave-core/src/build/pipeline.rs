@@ -20,7 +20,8 @@ fn timed<T>(time: &mut Duration, work: impl FnOnce() -> T) -> T {
     result
 }
 
-pub fn plan(kernel: &Kernel) -> (PlanFile, Times) {
+/// `compiled`: nvcc follows, so the menu is cut to what is worth its time.
+pub fn plan(kernel: &Kernel, compiled: bool) -> (PlanFile, Times) {
     let mut times = Times::default();
     let found = timed(&mut times[0], || algebra::search(kernel).algorithms);
     let scheduled: Vec<_> = timed(&mut times[1], || found.iter().map(|a| schedule::programs(0, &a.graph, &kernel.bounds)).collect());
@@ -51,6 +52,8 @@ pub fn plan(kernel: &Kernel) -> (PlanFile, Times) {
         kernel.instances().into_iter().map(instance).collect()
     });
     let mut file = PlanFile { version: VERSION, key: frontend::key(kernel), kernel: kernel.clone(), algorithms, programs, instances };
-    timed(&mut times[4], || menu::prune(&mut file));
+    if compiled {
+        timed(&mut times[4], || menu::prune(&mut file))
+    }
     (file, times)
 }

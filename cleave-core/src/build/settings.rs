@@ -19,7 +19,7 @@ pub struct Settings {
 }
 
 /// The variables whose change reruns the script.
-pub const VARIABLES: [&str; 7] = ["CLEAVE_ARCHS", "CLEAVE_CACHE", "CLEAVE_LOG", "NVCC", "CUDA_HOME", "CUDA_PATH", "DOCS_RS"];
+pub const VARIABLES: [&str; 5] = ["CLEAVE_ARCHS", "CLEAVE_CACHE", "CLEAVE_LOG", "NVCC", "DOCS_RS"];
 
 impl Settings {
     /// The settings and what is wrong with the variables; `None` outside a build script.

@@ -72,41 +72,37 @@ impl<T> Held<T> {
     }
 }
 
-/// Counters, which are 0 between launches, and bytes that hold anything.
+/// Counters, which are 0 between launches, and bytes that hold anything. What was outgrown is kept: captured graphs may use it.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    counters: Option<Held<u32>>,
-    memory: Option<Held<u8>>,
+    counters: Vec<Held<u32>>,
+    memory: Vec<Held<u8>>,
 }
 
 impl Scratch {
+    /// Bytes in use, without what was outgrown.
     pub fn bytes(&self) -> usize {
         self.counters() * 4 + self.memory()
     }
     fn counters(&self) -> usize {
-        self.counters.as_ref().map_or(0, |c| c.slice.len())
+        self.counters.last().map_or(0, |c| c.slice.len())
     }
     fn memory(&self) -> usize {
-        self.memory.as_ref().map_or(0, |m| m.slice.len())
+        self.memory.last().map_or(0, |m| m.slice.len())
     }
     fn fits(&self, needs: Needs) -> bool {
         self.counters() >= needs.counters && self.memory() >= needs.bytes
     }
+    /// Grows at least twofold, so that all that is ever held is less than twice what is needed.
     fn grow(&mut self, device: &CudaDevice, stream: &Arc<CudaStream>, needs: Needs) -> Result<()> {
-        if self.bytes() > 0 {
-            // another stream may still use what is about to be freed
-            stream.synchronize().doing(|| "growing a workspace".into())?
-        }
         if self.counters() < needs.counters {
-            self.counters = None;
-            let made = stream.alloc_zeros(needs.counters).map_err(|e| device.allocation_error(e, needs.counters * 4))?;
-            self.counters = Some(Held::new(made))
+            let n = needs.counters.next_power_of_two();
+            self.counters.push(Held::new(stream.alloc_zeros(n).map_err(|e| device.allocation_error(e, n * 4))?))
         }
         if self.memory() < needs.bytes {
-            self.memory = None;
+            let n = needs.bytes.next_power_of_two();
             // SAFETY: kernels write it before they read it
-            let made = unsafe { stream.alloc(needs.bytes) }.map_err(|e| device.allocation_error(e, needs.bytes))?;
-            self.memory = Some(Held::new(made))
+            self.memory.push(Held::new(unsafe { stream.alloc(n) }.map_err(|e| device.allocation_error(e, n))?))
         }
         Ok(())
     }
@@ -249,8 +245,8 @@ impl Loaded {
     /// The bindings are the kernel's, with the extents that the entry was loaded for, and stay valid until the stream has run it.
     pub unsafe fn launch(&self, stream: &CudaStream, inputs: &[Binding], outputs: &[Binding], scratch: &Scratch) -> Result<()> {
         stream.context().bind_to_thread().doing(|| "entering the context".into())?;
-        let memory = scratch.memory.as_ref().map_or(0, |m| m.address);
-        let counters = scratch.counters.as_ref().map_or(0, |c| c.address);
+        let memory = scratch.memory.last().map_or(0, |m| m.address);
+        let counters = scratch.counters.last().map_or(0, |c| c.address);
         let tensor = |t: &TensorRef| match t {
             TensorRef::Input(i) => inputs.get(i.index()),
             TensorRef::Output(o) => outputs.get(*o as usize),
