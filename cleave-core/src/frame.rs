@@ -7,9 +7,18 @@ use crate::graph::FrameKind;
 /// moment it is).
 pub type Weighted = (f64, i8);
 
+/// What a frame takes from the keys of a tile, for executors that reduce many at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Statistic {
+    Greatest,
+    Mean,
+}
+
 pub struct Row {
     pub kind: FrameKind,
     pub name: &'static str,
+    /// What [`Row::of_tile`] computes.
+    pub statistic: Statistic,
     /// The frame of no elements.
     pub identity: f64,
     /// The frame that suits the keys of a tile.
@@ -26,6 +35,7 @@ pub struct Row {
 const SHIFT: Row = Row {
     kind: FrameKind::Shift,
     name: "shift",
+    statistic: Statistic::Greatest,
     identity: f64::NEG_INFINITY,
     of_tile: |keys| keys.fold(f64::NEG_INFINITY, f64::max),
     merge: f64::max,
@@ -43,6 +53,7 @@ const SHIFT: Row = Row {
 const TRANSLATION: Row = Row {
     kind: FrameKind::Translation,
     name: "translation",
+    statistic: Statistic::Mean,
     identity: f64::NAN,
     of_tile: |keys| {
         let (sum, count) = keys.fold((0.0, 0.0), |(s, n), x| (s + x, n + 1.0));
@@ -85,6 +96,18 @@ mod tests {
     fn every_kind_has_its_row() {
         for r in &TABLE {
             assert_eq!(row(r.kind).kind, r.kind)
+        }
+    }
+
+    #[test]
+    fn the_statistic_of_a_row_is_what_its_function_computes() {
+        let keys = [3.0, -1.0, 7.0];
+        for r in &TABLE {
+            let want = match r.statistic {
+                Statistic::Greatest => 7.0,
+                Statistic::Mean => 3.0,
+            };
+            assert_eq!((r.of_tile)(&mut keys.into_iter()), want, "{}", r.name)
         }
     }
 

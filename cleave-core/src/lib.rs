@@ -5,6 +5,7 @@
 //! [costs](cost); a [`Program`](tile::Program) gives roles to its axes; a [`Plan`](plan) is an entry of the menu and
 //! a split for concrete extents.
 pub mod axis;
+pub mod choose;
 pub mod cost;
 pub mod device;
 pub mod domain;
@@ -19,6 +20,7 @@ pub mod predicate;
 pub mod rational;
 pub mod show;
 pub mod tile;
+pub mod traffic;
 
 #[cfg(feature = "compiler")]
 pub mod algebra;

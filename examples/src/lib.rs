@@ -1,1 +1,10 @@
-
+//! Programs that use Cleave: a language model, a benchmark, and a view into what a build found.
+pub mod bench;
+pub mod catalogue;
+pub mod data;
+pub mod device;
+pub mod fetch;
+pub mod kernels;
+pub mod model;
+pub mod tokenizer;
+pub mod weights;

@@ -268,7 +268,7 @@ pub fn emit(graph: &mut Graph, terms: &Terms, node: &Node, operands: &[NodeId]) 
 
 /// The extent that an axis without a bound has in a scenario, what a bounded one has at most, and what a small one has.
 const USUAL: f64 = 2048.0;
-const BOUNDED: f64 = 128.0;
+const BOUNDED: f64 = 512.0;
 const SMALL: f64 = 4.0;
 
 /// The scenarios: all axes at their usual extents; each axis in turn small, but those that all tensors have in common (they

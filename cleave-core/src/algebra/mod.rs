@@ -16,6 +16,7 @@ pub mod rules;
 pub mod saturate;
 pub mod schema;
 mod select;
+mod settle;
 mod split;
 pub mod term;
 
@@ -32,6 +33,7 @@ use relabel::Relabel;
 use saturate::{Growth, saturate};
 use schema::{Control, Row};
 use select::Candidate;
+use settle::settle;
 use term::Terms;
 
 /// What a search found.
@@ -122,7 +124,8 @@ fn extracted(graph: &Graph, run: &Run, scenarios: &[Extents]) -> Vec<Extracted> 
     let mut found: Vec<Extracted> = vec![];
     let tasks = [Objective::Passes, Objective::Spills].into_iter().map(|o| (o, &scenarios[0])).chain(scenarios.iter().map(|s| (Objective::Flops, s)));
     for (objective, extents) in tasks {
-        if let Some(e) = space.best(objective, extents, graph)
+        let best = space.best(objective, extents, graph).map(|e| Extracted { graph: settle(&e.graph, graph), ..e });
+        if let Some(e) = best
             && !found.iter().any(|f| f.graph.nodes == e.graph.nodes)
         {
             found.push(e)

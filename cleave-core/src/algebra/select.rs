@@ -1,7 +1,7 @@
 //! Which of the extracted graphs become algorithms, and their names.
 //!
 //! Comes in: the source and candidates. Goes out: the source and those candidates that are better than every other one in
-//! something: flops or spills under some scenario, or passes. Graphs of equal symbolic cost are one.
+//! something: work or spills under some scenario, or passes. Graphs of equal symbolic cost are one.
 use super::MOST;
 use super::extract::{Extents, Extracted};
 use crate::axis::{AxisId, AxisSet};
@@ -21,16 +21,18 @@ pub struct Candidate {
 }
 
 /// A cost is better only if it is so by more than this share.
-const MARGIN: f64 = 0.02;
+const MARGIN: f64 = 0.1;
+/// Operations that pass while one element is read or written: arithmetic below the traffic's shadow is no merit.
+const BALANCE: f64 = 16.0;
 
-/// Passes in all, then spills and flops under each scenario.
+/// Passes in all, then spills and work (operations, and compulsory traffic in operations) under each scenario.
 fn profile(cost: &Cost, scenarios: &[Extents]) -> Vec<f64> {
     let passes: f64 = cost.passes.iter().map(|p| p.1 as f64).sum();
     let mut profile = vec![passes];
     for s in scenarios {
         let extent = |a: AxisId| s[a.0 as usize];
         profile.push(cost.spills.evaluate(&extent));
-        profile.push(cost.flops.evaluate(&extent))
+        profile.push(cost.flops.evaluate(&extent) + BALANCE * cost.compulsory.evaluate(&extent))
     }
     profile
 }

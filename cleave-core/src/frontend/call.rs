@@ -122,9 +122,6 @@ impl<'a> Checker<'a> {
     }
 
     fn builtin_call(&mut self, place: Place, name: &Ident, row: &Row, axes: &'a [Vec<Ident>], arguments: &'a [Expr], scope: &mut Scope<'a>) -> Value {
-        if let builtin::Builtin::Cast = row.builtin {
-            return self.fault(place, message::cast());
-        }
         if axes.len() != row.axes {
             arguments.iter().for_each(|a| drop(self.expr(a, scope)));
             return self.axis_fault(place, name, row.axes, axes.len());

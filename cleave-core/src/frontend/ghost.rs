@@ -89,3 +89,46 @@ impl VisitMut for Typed {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::compile;
+    use super::*;
+
+    #[test]
+    fn numbers_are_values_and_constants_keep_their_types() {
+        let function: ItemFn = parse_quote! {
+            fn k(x: Tensor<f32, M, (F, P)>) -> Tensor<f32, M> {
+                const TWO: f32 = 2.0;
+                fn min(x: Value, y: Value) -> Value {
+                    x - y * 3
+                }
+                max::<(F, P)>(min(max(x, TWO), 1))
+            }
+        };
+        let checked = compile(quote!(factor(P = 2)), &function).unwrap();
+        let got = body(&function, &checked.source, &checked.axes).to_string();
+        let want = quote! {
+            #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+            fn ghost(x: ::cleave::dsl::Value) -> ::cleave::dsl::Value {
+                #[allow(unused_imports)]
+                use ::cleave::dsl::*;
+                #[allow(non_camel_case_types)]
+                enum P {}
+                #[allow(non_camel_case_types)]
+                enum M {}
+                #[allow(non_camel_case_types)]
+                enum F {}
+                ::cleave::dsl::axes::<(M, (F, P,),)>();
+                ::cleave::dsl::axes::<(M,)>();
+                const TWO: f32 = 2.0;
+                fn min(x: Value, y: Value) -> Value {
+                    x - y * ::cleave::dsl::number(3)
+                }
+                max::<(F, P)>(min(max_of(x, ::cleave::dsl::number(TWO)), ::cleave::dsl::number(1)))
+            }
+            let _ = ghost;
+        };
+        assert_eq!(got, want.to_string())
+    }
+}

@@ -101,7 +101,6 @@ messages! {
     closure() => "closures are not supported", "a helper is a nested `fn`";
     reference() => "references are not supported", "leave out the `&` or `*`: values are copied";
     cast_with_as() => "`as` is not supported", "sums are f32, results are rounded to their type when stored";
-    cast() => "`cast` is not supported yet", "sums are f32, results are rounded to their type when stored";
     method(name, receiver) => "methods are not supported", "`{name}({receiver})`";
     path(last) => "a path is not supported", "functions of the language need none: `{last}`";
     call_of_expression() => "only a function can be called";
@@ -171,7 +170,7 @@ messages! {
 
     // the build
     no_build_script() => "kernels are compiled by the build script, and this crate has none",
-        "add `cleave = {{ version = \"0.1\", features = [\"build\"] }}` under `[build-dependencies]`, and a file `build.rs`:\nfn main() {{\n    cleave::build()\n}}";
+        "add `cleave = {{ version = \"0.1\", default-features = false, features = [\"build\"] }}` under `[build-dependencies]`, and a file `build.rs`:\nfn main() {{\n    cleave::build()\n}}";
     no_plan(kernel) => "the build script has not compiled `{kernel}`",
         "it calls `cleave::build()` and finds kernels in src, tests, benches and examples, not those that a macro writes; \
          save the file if an editor shows this";

@@ -51,6 +51,11 @@ struct Checked {
     axes: Vec<Ident>,
 }
 
+/// The names of the language's functions, composites included.
+pub fn functions() -> impl Iterator<Item = &'static str> {
+    builtin::TABLE.iter().map(|r| r.name).chain(composite::names())
+}
+
 /// The kernel that a function under `#[cleave::kernel(attribute)]` states.
 ///
 /// # Errors

@@ -131,7 +131,8 @@ fn exponential(source: &Graph, free: &[AxisSet], g: &mut Graph, map: &[Scaled], 
     let over = reduction.as_ref().map_or(AxisSet::EMPTY, |r| r.axes.intersection(free[argument.index()]));
     let Some(reduction) = reduction.filter(|_| !over.is_empty()) else { return plain(g.apply(Function::Exp, x)) };
     let mut operands = vec![x];
-    operands.extend(reduction.predicates.iter().map(|p| map[p.index()].node));
+    // predicates are leaves, and may stand behind this node in the source's order
+    operands.extend(reduction.predicates.iter().map(|p| g.intern(source.op(*p).clone(), vec![])));
     operands[1..].sort();
     let frame = g.intern(Op::Frame(FrameKind::Shift, over), operands);
     let moved = g.linear(&[(Rational::ONE, x), (Rational::MINUS_ONE, frame)], Rational::ZERO);

@@ -13,6 +13,8 @@ pub struct Kernel {
     pub bounds: Vec<(AxisId, usize)>,
     /// Extents of the main case.
     pub extents: Vec<i64>,
+    /// Of a second case, in which small tiles are many and do not divide.
+    pub larger: Vec<i64>,
 }
 
 const T: Element = Element::Param(0);
@@ -317,8 +319,11 @@ fn row_sum(source: bool) -> Graph {
 
 /// Every kernel that the tests run.
 pub fn all() -> Vec<Kernel> {
-    let kernel = |name, graph: Graph, reference, extents: &[i64]| Kernel { name, graph, reference, bounds: vec![], extents: extents.to_vec() };
-    let heads = [2, 2, 3, 5, 11, 4, 6];
+    let kernel = |name, graph: Graph, reference, extents: &[i64]| {
+        let larger = if extents.len() == 7 { vec![1, 2, 2, 7, 17, 5, 8] } else { extents.iter().map(|n| n * 3 / 2 + 1).collect() };
+        Kernel { name, graph, reference, bounds: vec![], extents: extents.to_vec(), larger }
+    };
+    let heads = [2, 1, 3, 4, 11, 3, 5];
     let bounded = |mut k: Kernel| {
         k.bounds = vec![(AxisId(5), 128), (AxisId(6), 128)];
         k

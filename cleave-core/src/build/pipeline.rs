@@ -1,0 +1,59 @@
+//! One kernel through all stages but nvcc. In: a checked kernel. Out: its plan file with sources and without images, and the time of
+//! each stage.
+use super::{menu, screen};
+use crate::device::Target;
+use crate::kernel::Kernel;
+use crate::plan::{Instance, Module, PlanFile, VERSION};
+use crate::{algebra, emit, frontend, schedule};
+use std::time::{Duration, Instant};
+
+/// The stages whose times are told.
+pub const STAGES: [&str; 6] = ["search", "schedule", "screen", "emit", "menu", "nvcc"];
+
+/// The time of each of [`STAGES`].
+pub type Times = [Duration; STAGES.len()];
+
+fn timed<T>(time: &mut Duration, work: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let result = work();
+    *time += start.elapsed();
+    result
+}
+
+/// `compiled`: nvcc follows, so the menu is cut to what is worth its time.
+pub fn plan(kernel: &Kernel, compiled: bool) -> (PlanFile, Times) {
+    let mut times = Times::default();
+    let found = timed(&mut times[0], || algebra::search(kernel).algorithms);
+    let scheduled: Vec<_> = timed(&mut times[1], || found.iter().map(|a| schedule::programs(0, &a.graph, &kernel.bounds)).collect());
+    let kept = timed(&mut times[2], || screen::admissible(kernel, &scheduled));
+    let (mut algorithms, mut programs) = (vec![], vec![]);
+    for ((algorithm, scheduled), _) in found.into_iter().zip(scheduled).zip(&kept).filter(|(_, kept)| **kept) {
+        let index = algorithms.len() as u32;
+        algorithms.push(algorithm);
+        programs.extend(scheduled.into_iter().map(|mut p| {
+            p.algorithm = index;
+            p
+        }))
+    }
+    let instances = timed(&mut times[3], || {
+        let instance = |types: Vec<crate::dtype::DType>| {
+            let (mut entries, mut modules) = (emit::cpu::entries(&programs), vec![]);
+            for target in [Target::Portable, Target::Hopper] {
+                let (new, sources) = emit::instance(kernel, &types, &programs, target);
+                let first = modules.len() as u32;
+                entries.extend(new.into_iter().map(|mut entry| {
+                    entry.launches.iter_mut().for_each(|l| l.module += first);
+                    entry
+                }));
+                modules.extend(sources.into_iter().map(|(target, source)| Module { target, source, images: vec![] }))
+            }
+            Instance { types, entries, modules }
+        };
+        kernel.instances().into_iter().map(instance).collect()
+    });
+    let mut file = PlanFile { version: VERSION, key: frontend::key(kernel), kernel: kernel.clone(), algorithms, programs, instances };
+    if compiled {
+        timed(&mut times[4], || menu::prune(&mut file))
+    }
+    (file, times)
+}

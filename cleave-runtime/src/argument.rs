@@ -1,0 +1,119 @@
+//! Arguments and targets of a call with their types erased: what the macro's expansion hands over.
+use crate::cuda::{Binding, CudaDevice, Tracked};
+use crate::device::{Device, DeviceKind};
+use crate::element::{Element, Scalar};
+use crate::layout::Layout;
+use crate::view::{AsView, Source, SourceMut, ViewMut};
+use cleave_core::choose::Facts;
+use cleave_core::dtype::DType;
+
+/// An input of a call.
+pub struct Argument<'call> {
+    pub(crate) kind: ArgumentKind<'call>,
+}
+
+pub(crate) enum ArgumentKind<'call> {
+    Scalar { dtype: DType, word: u64 },
+    Tensor(TensorArgument<'call>),
+}
+
+pub(crate) struct TensorArgument<'call> {
+    pub dtype: DType,
+    /// Of the first element.
+    pub address: u64,
+    pub layout: Layout,
+    pub place: Place<'call>,
+}
+
+#[derive(Clone)]
+pub(crate) enum Place<'call> {
+    Host,
+    Cuda { device: CudaDevice, slice: &'call dyn Tracked },
+}
+
+/// An output of a call.
+pub struct Target<'t> {
+    pub(crate) dtype: DType,
+    pub(crate) address: u64,
+    pub(crate) layout: Layout,
+    pub(crate) place: TargetPlace<'t>,
+}
+
+pub(crate) enum TargetPlace<'t> {
+    Host,
+    Cuda { device: CudaDevice, slice: &'t mut dyn Tracked },
+}
+
+impl<'call> Argument<'call> {
+    pub fn tensor<T: Element>(tensor: impl AsView<'call, T>) -> Argument<'call> {
+        let view = tensor.as_view();
+        let offset = (view.layout.offset * size_of::<T>()) as u64;
+        let (base, place) = match view.source {
+            Source::Host { pointer, .. } => (pointer.as_ptr() as u64, Place::Host),
+            Source::Cuda { slice, address, device } => (address, Place::Cuda { device, slice }),
+        };
+        Argument { kind: ArgumentKind::Tensor(TensorArgument { dtype: T::DTYPE, address: base + offset, layout: view.layout, place }) }
+    }
+    pub fn scalar<T: Scalar>(value: T) -> Argument<'call> {
+        Argument { kind: ArgumentKind::Scalar { dtype: T::DTYPE, word: value.word() } }
+    }
+    pub(crate) fn binding(&self) -> Binding<'_> {
+        match &self.kind {
+            ArgumentKind::Scalar { word, .. } => Binding::Scalar(*word),
+            ArgumentKind::Tensor(t) => Binding::Tensor { address: t.address, strides: &t.layout.strides },
+        }
+    }
+    pub(crate) fn as_tensor(&self) -> Option<&TensorArgument<'call>> {
+        match &self.kind {
+            ArgumentKind::Tensor(t) => Some(t),
+            ArgumentKind::Scalar { .. } => None,
+        }
+    }
+}
+
+impl TensorArgument<'_> {
+    pub fn device(&self) -> Device {
+        match &self.place {
+            Place::Host => Device::cpu(),
+            Place::Cuda { device, .. } => Device { kind: DeviceKind::Cuda(device.clone()) },
+        }
+    }
+    pub fn facts(&self) -> Facts {
+        facts(self.address, &self.layout, self.dtype)
+    }
+    pub fn bytes(&self) -> (u64, u64) {
+        bytes(self.address, &self.layout, self.dtype)
+    }
+}
+
+impl<'t> Target<'t> {
+    pub(crate) fn new<T: Element>(view: ViewMut<'t, T>) -> Target<'t> {
+        let offset = (view.layout.offset * size_of::<T>()) as u64;
+        let (base, place) = match view.source {
+            SourceMut::Host { pointer, .. } => (pointer.as_ptr() as u64, TargetPlace::Host),
+            SourceMut::Cuda { slice, address, device } => (address, TargetPlace::Cuda { device, slice }),
+        };
+        Target { dtype: T::DTYPE, address: base + offset, layout: view.layout, place }
+    }
+    pub(crate) fn device(&self) -> Device {
+        match &self.place {
+            TargetPlace::Host => Device::cpu(),
+            TargetPlace::Cuda { device, .. } => Device { kind: DeviceKind::Cuda(device.clone()) },
+        }
+    }
+    pub(crate) fn facts(&self) -> Facts {
+        facts(self.address, &self.layout, self.dtype)
+    }
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        bytes(self.address, &self.layout, self.dtype)
+    }
+}
+
+fn facts(address: u64, layout: &Layout, dtype: DType) -> Facts {
+    Facts::of(address, layout.shape.iter().zip(&layout.strides).map(|(n, s)| (*n as u64, *s as u64)), dtype.bytes() as u64)
+}
+
+/// The addresses from the first element's to beyond the last's.
+fn bytes(address: u64, layout: &Layout, dtype: DType) -> (u64, u64) {
+    (address, address + (layout.span().unwrap_or(0) * dtype.bytes()) as u64)
+}

@@ -1,0 +1,342 @@
+//! A call: typed arguments that have met their kernel. It is checked, planned and run by its methods; nothing happens before.
+use crate::argument::{Argument, ArgumentKind, Place, Target, TargetPlace, TensorArgument};
+use crate::cpu;
+use crate::cuda::{Binding, CudaDevice, Loaded, Scratch};
+use crate::device::{Device, DeviceKind};
+use crate::embedded::{Decoded, Embedded};
+use crate::error::{Doing, Error, Result};
+use crate::memory::{CUDA_ALIGNMENT, HOST_ALIGNMENT};
+use crate::outputs::{Allocation, Outputs, Targets};
+use crate::plan::Plan;
+use crate::ready::{Code, Ready, Wanted};
+use crate::stream::{Stream, Workspace};
+use cleave_core::choose::{Facts, bucket};
+use cleave_core::dtype::DType;
+use cleave_core::extent;
+use cleave_core::plan::{PlanFile, TensorRef};
+use cudarc::driver::{CudaStream, SyncOnDrop, sys};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// A kernel with its arguments. Nothing is checked or run until a method that returns a `Result` is called.
+#[must_use = "a call does nothing until it is run"]
+pub struct Call<'call, O> {
+    kernel: &'static Embedded,
+    types: Vec<DType>,
+    arguments: Vec<Argument<'call>>,
+    stream: Option<&'call Stream>,
+    workspace: Option<&'call mut Workspace>,
+    pieces: Option<u32>,
+    marker: PhantomData<fn() -> O>,
+}
+
+/// What the macro's expansion calls: `types` are the types of the kernel's generic parameters, `arguments` stand in declared order.
+pub fn call<'call, O: Outputs>(kernel: &'static Embedded, types: &[DType], arguments: Vec<Argument<'call>>) -> Call<'call, O> {
+    Call { kernel, types: types.to_vec(), arguments, stream: None, workspace: None, pieces: None, marker: PhantomData }
+}
+
+/// A call whose arguments were found to fit its kernel.
+struct Checked {
+    decoded: &'static Decoded,
+    instance: usize,
+    extents: Vec<i64>,
+    device: Device,
+}
+
+impl<'call, O: Outputs> Call<'call, O> {
+    /// Runs on this stream of the tensors' CUDA device. Without it the stream is the one that the first tensor was allocated on.
+    /// Uses of a tensor on several streams are ordered by cudarc's events, except in a capture, where they are the caller's.
+    pub fn on(mut self, stream: &'call Stream) -> Self {
+        self.stream = Some(stream);
+        self
+    }
+    /// Scratch memory for this call. Without it, memory that belongs to the plan and the stream is used.
+    pub fn workspace(mut self, workspace: &'call mut Workspace) -> Self {
+        self.workspace = Some(workspace);
+        self
+    }
+    /// Cuts the split loop in this many pieces (at most one for each of its tiles), whatever the device: with the same number
+    /// the sums have the same order, whatever else is in the batch.
+    pub fn splits(mut self, pieces: u32) -> Self {
+        self.pieces = Some(pieces.max(1));
+        self
+    }
+    /// Runs the kernel; the outputs are new tensors on the device of the inputs. On CUDA it returns before they are computed.
+    pub fn run(mut self) -> Result<O> {
+        let checked = self.check()?;
+        let graph = &checked.decoded.file.kernel.graph;
+        let shapes: Vec<Vec<usize>> = graph.outputs.iter().map(|o| extent::shape(&o.storage, &checked.extents).iter().map(|n| *n as usize).collect()).collect();
+        let stream = self.cuda_stream(&checked)?;
+        let mut outputs = O::allocate(&Allocation { device: &checked.device, stream: stream.as_ref() }, &shapes)?;
+        self.execute(&checked, outputs.targets(), stream)?;
+        Ok(outputs)
+    }
+    /// Runs the kernel and writes its outputs to `targets`: `&mut Tensor`, [`ViewMut`](crate::ViewMut), or a tuple of them. Once the plan
+    /// for these extents is there, nothing is allocated, and on CUDA nothing is waited for.
+    pub fn run_into<'t>(mut self, targets: impl Targets<'t, O>) -> Result<()> {
+        let checked = self.check()?;
+        let targets = targets.into_targets();
+        self.check_targets(&checked, &targets)?;
+        let stream = self.cuda_stream(&checked)?;
+        self.execute(&checked, targets, stream)
+    }
+    /// Chooses and loads what `run` would need for outputs that it allocates, so that a capture may follow.
+    pub fn prepare(&mut self) -> Result<()> {
+        let checked = self.check()?;
+        let stream = self.cuda_stream(&checked)?;
+        let ready = self.ready(&checked, None, false)?;
+        if let (Code::Cuda(loaded), DeviceKind::Cuda(device), Some(stream)) = (&ready.code, &checked.device.kind, &stream) {
+            let name = &checked.decoded.file.kernel.name;
+            match &mut self.workspace {
+                Some(w) => loaded.reserve(name, device, stream, &mut w.scratch, false)?,
+                None => checked.decoded.with_scratch(stream, |scratch| loaded.reserve(name, device, stream, scratch, false))?,
+            }
+        }
+        Ok(())
+    }
+    /// What `run` would run, and why.
+    pub fn plan(&self) -> Result<Plan> {
+        let checked = self.check()?;
+        Ok(self.ready(&checked, None, false)?.plan(&checked.decoded.file, &checked.device))
+    }
+    /// What the build found for the kernel: its algorithms, tile programs and compiled entries. The arguments are not looked at.
+    pub fn file(&self) -> Result<&'static PlanFile> {
+        Ok(&self.kernel.decoded()?.file)
+    }
+    /// The CUDA source of what `run` would run, or on the CPU the tile program.
+    pub fn source(&self) -> Result<String> {
+        let checked = self.check()?;
+        let file = &checked.decoded.file;
+        let ready = self.ready(&checked, None, false)?;
+        let entry = ready.entry(file);
+        if let Code::Cpu(_) = ready.code {
+            return Ok(file.programs[entry.program as usize].to_string());
+        }
+        let mut modules: Vec<u32> = entry.launches.iter().map(|l| l.module).collect();
+        modules.dedup();
+        Ok(modules.iter().filter_map(|m| file.instances[ready.instance].modules.get(*m as usize)).map(|m| m.source.as_str()).collect::<Vec<_>>().join("\n"))
+    }
+
+    fn check(&self) -> Result<Checked> {
+        let decoded = self.kernel.decoded()?;
+        let kernel = &decoded.file.kernel;
+        let graph = &kernel.graph;
+        let instance = decoded.file.instances.iter().position(|i| i.types == self.types).ok_or_else(|| self.unknown_types(decoded))?;
+        let arguments = |message: String| Error::Arguments { kernel: kernel.name.clone(), message };
+        if self.arguments.len() != graph.inputs.len() {
+            return Err(arguments(format!("it takes {} arguments, {} were given", graph.inputs.len(), self.arguments.len())));
+        }
+        if O::TYPES.len() != graph.outputs.len() {
+            return Err(arguments(format!("it returns {} tensors, {} are asked for", graph.outputs.len(), O::TYPES.len())));
+        }
+        let types = |tensor: &str, declared: DType, found: DType| match declared == found {
+            true => Ok(()),
+            false => Err(Error::Element { kernel: kernel.name.clone(), tensor: tensor.into(), declared: declared.name().into(), found: found.name().into() }),
+        };
+        let mut first: Option<(&str, Device)> = None;
+        let mut shapes = Vec::with_capacity(self.arguments.len());
+        for (argument, input) in self.arguments.iter().zip(&graph.inputs) {
+            let declared = input.element.resolve(&self.types);
+            match &argument.kind {
+                ArgumentKind::Scalar { dtype, .. } if input.storage.dims.is_empty() => {
+                    types(&input.name, declared, *dtype)?;
+                    shapes.push(None)
+                }
+                ArgumentKind::Scalar { .. } => return Err(arguments(format!("`{}` is a tensor, a number was given", input.name))),
+                ArgumentKind::Tensor(_) if input.storage.dims.is_empty() => return Err(arguments(format!("`{}` is a number, a tensor was given", input.name))),
+                ArgumentKind::Tensor(t) => {
+                    types(&input.name, declared, t.dtype)?;
+                    let device = t.device();
+                    match &first {
+                        Some((name, d)) if *d != device => return Err(self.on_two_devices(decoded, name, d, &input.name, &device)),
+                        Some(_) => {}
+                        None => first = Some((&input.name, device)),
+                    }
+                    shapes.push(Some(t.layout.shape.iter().map(|n| *n as i64).collect()))
+                }
+            }
+        }
+        for (o, found) in graph.outputs.iter().zip(O::TYPES) {
+            types(&o.name, o.element.resolve(&self.types), *found)?
+        }
+        let extents = extent::solve(graph, &shapes).map_err(|source| Error::Extents { kernel: kernel.name.clone(), source })?;
+        Ok(Checked { decoded, instance, extents, device: first.map_or(Device::cpu(), |f| f.1) })
+    }
+
+    fn unknown_types(&self, decoded: &Decoded) -> Error {
+        let kernel = &decoded.file.kernel;
+        // the parameter at fault: the first whose type is not listed
+        let listed = |(param, found): &(&cleave_core::kernel::Param, &DType)| !param.types.contains(found);
+        match kernel.params.iter().zip(&self.types).find(listed) {
+            Some((param, found)) => Error::Types {
+                kernel: kernel.name.clone(),
+                parameter: param.name.clone(),
+                found: found.name().into(),
+                built: param.types.iter().map(|t| t.name()).collect::<Vec<_>>().join(", "),
+            },
+            None => Error::Plan { kernel: kernel.name.clone() },
+        }
+    }
+
+    fn on_two_devices(&self, decoded: &Decoded, first: &str, on: &Device, second: &str, other: &Device) -> Error {
+        Error::Devices {
+            kernel: decoded.file.kernel.name.clone(),
+            first: first.into(),
+            first_device: on.to_string(),
+            second: second.into(),
+            second_device: other.to_string(),
+        }
+    }
+
+    /// Targets have the outputs' shapes, are on the inputs' device, and share memory with nothing.
+    fn check_targets(&self, checked: &Checked, targets: &[Target]) -> Result<()> {
+        let kernel = &checked.decoded.file.kernel;
+        let inputs: Vec<(&str, &TensorArgument)> =
+            self.arguments.iter().zip(&kernel.graph.inputs).filter_map(|(a, i)| Some((i.name.as_str(), a.as_tensor()?))).collect();
+        let aliased = |output: &str, other: &str| Error::Aliased { kernel: kernel.name.clone(), output: output.into(), other: other.into() };
+        let overlap = |a: (u64, u64), b: (u64, u64)| a.0 < b.1 && b.0 < a.1;
+        for (i, (target, output)) in targets.iter().zip(&kernel.graph.outputs).enumerate() {
+            let expected = extent::shape(&output.storage, &checked.extents);
+            if !expected.iter().copied().eq(target.layout.shape.iter().map(|n| *n as i64)) {
+                return Err(Error::Target { kernel: kernel.name.clone(), output: output.name.clone(), expected, found: target.layout.shape.clone() });
+            }
+            if target.device() != checked.device {
+                let first = inputs.first().map_or("", |i| i.0);
+                return Err(self.on_two_devices(checked.decoded, first, &checked.device, &output.name, &target.device()));
+            }
+            if target.layout.overlaps_itself() {
+                return Err(Error::Overlap { kernel: kernel.name.clone(), output: output.name.clone(), strides: target.layout.strides.clone() });
+            }
+            if let Some((name, _)) = inputs.iter().find(|(_, t)| overlap(t.bytes(), target.bytes())) {
+                return Err(aliased(&output.name, name));
+            }
+            if let Some((_, other)) = targets[..i].iter().zip(&kernel.graph.outputs).find(|(t, _)| overlap(t.bytes(), target.bytes())) {
+                return Err(aliased(&output.name, &other.name));
+            }
+        }
+        Ok(())
+    }
+
+    /// The stream to launch on; `None` on the CPU.
+    fn cuda_stream(&self, checked: &Checked) -> Result<Option<Arc<CudaStream>>> {
+        let wrong = |stream: String| Err(Error::Stream { kernel: checked.decoded.file.kernel.name.clone(), stream, tensors: checked.device.to_string() });
+        match (&checked.device.kind, self.stream) {
+            (DeviceKind::Cpu, None) => Ok(None),
+            (DeviceKind::Cpu, Some(s)) => wrong(format!("cuda:{}", s.stream.context().ordinal())),
+            (DeviceKind::Cuda(d), Some(s)) if s.stream.context().cu_ctx() != d.context().cu_ctx() => wrong(format!("cuda:{}", s.stream.context().ordinal())),
+            (DeviceKind::Cuda(_), Some(s)) => Ok(Some(s.stream.clone())),
+            (DeviceKind::Cuda(d), None) => {
+                let home = self.arguments.iter().filter_map(Argument::as_tensor).find_map(|t| match &t.place {
+                    Place::Cuda { slice, .. } => Some(slice.home().clone()),
+                    Place::Host => None,
+                });
+                Ok(Some(home.unwrap_or_else(|| d.stream().clone())))
+            }
+        }
+    }
+
+    /// The plan for this call, from the cache or made now. Without targets the outputs are taken to be new tensors.
+    fn ready(&self, checked: &Checked, targets: Option<&[Target]>, capturing: bool) -> Result<Arc<Ready>> {
+        let file = &checked.decoded.file;
+        let graph = &file.kernel.graph;
+        let alignment = if matches!(checked.device.kind, DeviceKind::Cpu) { HOST_ALIGNMENT as u64 } else { CUDA_ALIGNMENT };
+        let none = Facts { unit: u64::MAX, aligned: Facts::MOST_ALIGNED };
+        let inputs = self.arguments.iter().map(|a| a.as_tensor().map_or(none, |t| t.facts()));
+        let outputs = graph.outputs.iter().enumerate().map(|(i, o)| match targets.and_then(|t| t.get(i)) {
+            Some(t) => t.facts(),
+            None => Facts::row_major(&extent::shape(&o.storage, &checked.extents), o.element.resolve(&self.types).bytes() as u64, alignment),
+        });
+        let facts: Vec<Facts> = inputs.chain(outputs).collect();
+        let mut key = Vec::with_capacity(3 + checked.extents.len() + 2 * facts.len());
+        key.extend([checked.instance as u64, checked.device.id(), self.pieces.unwrap_or(0) as u64]);
+        key.extend(checked.extents.iter().map(|n| *n as u64));
+        key.extend(facts.iter().flat_map(|f| [f.unit, f.aligned as u64]));
+        if let Some(ready) = checked.decoded.cached(&key) {
+            return Ok(ready);
+        }
+        if capturing {
+            return Err(Error::Capture { kernel: file.kernel.name.clone() });
+        }
+        let of = |t: TensorRef| match t {
+            TensorRef::Input(i) => facts.get(i.index()).copied().unwrap_or(none),
+            TensorRef::Output(o) => facts.get(graph.inputs.len() + o as usize).copied().unwrap_or(none),
+            TensorRef::Workspace(_) => none,
+        };
+        let mut nearby = key.clone();
+        nearby[3..][..checked.extents.len()].iter_mut().for_each(|n| *n = bucket(*n as i64) as u64);
+        let near = checked.decoded.near(&nearby);
+        let wanted = Wanted { instance: checked.instance, extents: &checked.extents, facts: &of, pieces: self.pieces, device: &checked.device };
+        let ready = Arc::new(Ready::new(self.kernel, checked.decoded, &wanted, near)?);
+        checked.decoded.remember(nearby, ready.choice.clone());
+        checked.decoded.cache(key, ready.clone());
+        Ok(ready)
+    }
+
+    fn execute(&mut self, checked: &Checked, mut targets: Vec<Target>, stream: Option<Arc<CudaStream>>) -> Result<()> {
+        let status = |s: &Arc<CudaStream>| s.capture_status().doing(|| "asking whether the stream captures".into());
+        let capturing = stream.as_ref().map(status).transpose()?.is_some_and(|s| s != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE);
+        let ready = self.ready(checked, Some(&targets), capturing)?;
+        match (&ready.code, &checked.device.kind, stream) {
+            (Code::Cpu(program), _, _) => self.execute_on_cpu(checked, &ready, program, &targets),
+            (Code::Cuda(loaded), DeviceKind::Cuda(device), Some(stream)) => self.launch(checked, loaded, &mut targets, device, &stream, capturing),
+            _ => Err(Error::Plan { kernel: checked.decoded.file.kernel.name.clone() }),
+        }
+    }
+
+    fn execute_on_cpu(&self, checked: &Checked, ready: &Ready, program: &cpu::Decoded, targets: &[Target]) -> Result<()> {
+        let signed = |strides: &[usize]| strides.iter().map(|s| *s as i64).collect::<Vec<_>>();
+        let strides: Vec<Vec<i64>> = self.arguments.iter().map(|a| a.as_tensor().map_or(vec![], |t| signed(&t.layout.strides))).collect();
+        let inputs = self.arguments.iter().zip(&strides).map(|(a, strides)| match &a.kind {
+            ArgumentKind::Scalar { dtype: DType::I32, word } => cpu::Argument::Integer(*word as u32 as i32),
+            ArgumentKind::Scalar { word, .. } => cpu::Argument::Float(f32::from_bits(*word as u32)),
+            ArgumentKind::Tensor(t) => cpu::Argument::Tensor(cpu::Storage { address: t.address as *mut u8, dtype: t.dtype, strides }),
+        });
+        let inputs: Vec<cpu::Argument> = inputs.collect();
+        let strides: Vec<Vec<i64>> = targets.iter().map(|t| signed(&t.layout.strides)).collect();
+        let outputs = targets.iter().zip(&strides).map(|(t, strides)| cpu::Storage { address: t.address as *mut u8, dtype: t.dtype, strides });
+        let outputs: Vec<cpu::Storage> = outputs.collect();
+        let file = &checked.decoded.file;
+        let tensors = cpu::Tensors { inputs: &inputs, outputs: &outputs };
+        program
+            .run(&ready.entry(file).tiles, ready.choice.split() as usize, &checked.extents, &tensors)
+            .map_err(|source| Error::Execute { kernel: file.kernel.name.clone(), source })
+    }
+
+    fn launch(
+        &mut self,
+        checked: &Checked,
+        loaded: &Loaded,
+        targets: &mut [Target],
+        device: &CudaDevice,
+        stream: &Arc<CudaStream>,
+        capturing: bool,
+    ) -> Result<()> {
+        let name = &checked.decoded.file.kernel.name;
+        let addresses: Vec<(u64, Vec<usize>)> = targets.iter().map(|t| (t.address, t.layout.strides.clone())).collect();
+        let outputs: Vec<Binding> = addresses.iter().map(|(address, strides)| Binding::Tensor { address: *address, strides }).collect();
+        let inputs: Vec<Binding> = self.arguments.iter().map(Argument::binding).collect();
+        // cudarc's events order this launch after other streams' uses; dropped, the guards record it for theirs
+        let mut guards: Vec<SyncOnDrop> = vec![];
+        if !capturing && stream.context().is_managing_stream_synchronization() {
+            for t in self.arguments.iter().filter_map(Argument::as_tensor) {
+                if let Place::Cuda { slice, .. } = &t.place {
+                    guards.push(slice.reading(stream))
+                }
+            }
+            for t in targets.iter_mut() {
+                if let TargetPlace::Cuda { slice, .. } = &mut t.place {
+                    guards.push(slice.writing(stream))
+                }
+            }
+        }
+        let run = |scratch: &mut Scratch| {
+            loaded.reserve(name, device, stream, scratch, capturing)?;
+            // SAFETY: the arguments were checked against the kernel, live at least until the launch, and cudarc defers their release
+            unsafe { loaded.launch(stream, &inputs, &outputs, scratch) }
+        };
+        match &mut self.workspace {
+            Some(w) => run(&mut w.scratch),
+            None => checked.decoded.with_scratch(stream, run),
+        }
+    }
+}

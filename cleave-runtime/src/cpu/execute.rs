@@ -1,0 +1,255 @@
+//! Runs the launches of a program: blocks over threads, pieces of a split merged in index order by the last to arrive.
+use super::block::{Addressing, Block, Context, Line, Outcome, Scratch, TableData, Value, reserve};
+use super::decode::{Loop, MAX_DIMS, Part, Step};
+use super::{Argument, Decoded, ExecuteError, Tensors, frames};
+use cleave_core::domain::Span;
+use cleave_core::dtype::DType;
+use cleave_core::graph::{InputId, Op};
+use cleave_core::plan::Tiles;
+use cleave_core::predicate::Table;
+use cleave_core::tile::{DimId, Role};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+/// Below this many elementary operations (some 10 microseconds) a launch runs on the calling thread alone.
+const SMALL: f64 = 40_000.0;
+
+/// One part of a launch at concrete extents.
+struct Job<'a> {
+    context: Context<'a>,
+    /// Tiles of each grid dim, at least 1.
+    grid: Vec<usize>,
+    items: usize,
+    pieces: usize,
+    memory: usize,
+    /// Elements of the split loop's states in one piece.
+    state: usize,
+    split: Option<&'a Loop>,
+    /// States of piece `p` of item `i` at `(i * pieces + p) * state`.
+    partials: Vec<Line>,
+    arrived: Vec<AtomicU32>,
+}
+
+// The pointers in a job are the caller's tensors, which outlive the call; blocks write disjoint elements.
+unsafe impl Sync for Job<'_> {}
+
+/// The shape of a part at concrete extents: tile lengths and where buffers lie.
+pub struct Shape {
+    tiles: Vec<i64>,
+    offsets: Vec<usize>,
+    memory: usize,
+    work: f64,
+}
+
+impl Shape {
+    fn new(part: &Part, tiles: &[u32], extents: &[i64]) -> Self {
+        let length = |d: usize| {
+            let extent = part.source.extent(DimId(d as u8), extents).max(1);
+            match &part.source.dims[d] {
+                dim if dim.role == Role::Chip => extent,
+                dim if dim.batch => 1,
+                _ => tiles.get(d).map_or(1, |t| *t as i64).clamp(1, extent),
+            }
+        };
+        let tiles: Vec<i64> = (0..part.source.dims.len()).map(length).collect();
+        let size = |dims: &[DimId], whole: Option<DimId>| -> usize {
+            dims.iter().map(|d| if Some(*d) == whole { part.source.extent(*d, extents) as usize } else { tiles[d.0 as usize] as usize }).product()
+        };
+        // greedy: each buffer at the lowest place that is free throughout its life
+        let mut placed: Vec<(usize, usize, usize, usize)> = vec![]; // start, end, first, last
+        let mut offsets = vec![0; part.buffers.len()];
+        for (i, b) in part.buffers.iter().enumerate() {
+            let n: usize = b.tiles.iter().map(|t| size(t, b.whole).next_multiple_of(16)).sum();
+            let mut around: Vec<(usize, usize)> = placed.iter().filter(|p| p.2 <= b.last && b.first <= p.3).map(|p| (p.0, p.1)).collect();
+            around.sort();
+            let start = around.iter().fold(0, |at, (s, e)| if at + n <= *s { at } else { at.max(*e) });
+            placed.push((start, start + n, b.first, b.last));
+            offsets[i] = start
+        }
+        let memory = placed.iter().map(|p| p.1).max().unwrap_or(0);
+        Shape { tiles, offsets, memory, work: part.work.evaluate(&|a| extents[a.0 as usize] as f64) }
+    }
+}
+
+/// Runs a decoded program.
+pub fn run(decoded: &Decoded, tiles: &Tiles, pieces: usize, extents: &[i64], tensors: &Tensors) -> Result<(), ExecuteError> {
+    if extents.len() < decoded.axes || extents.iter().any(|e| *e < 0) {
+        return Err(ExecuteError::Extents);
+    }
+    decoded.check(tensors)?;
+    let mut owned: Vec<Vec<Line>> = vec![];
+    let mut workspaces: Vec<*mut u8> = vec![];
+    for w in &decoded.workspaces {
+        let n: i64 = w.iter().map(|a| extents[a.0 as usize]).product();
+        let mut memory = vec![];
+        reserve(&mut memory, n as usize);
+        workspaces.push(memory.as_mut_ptr().cast());
+        owned.push(memory)
+    }
+    for (l, launch) in decoded.launches.iter().enumerate() {
+        let mut shapes: Vec<Shape> = vec![];
+        for (p, part) in launch.iter().enumerate() {
+            let tiles = tiles.get(l).and_then(|t| t.get(p)).ok_or(ExecuteError::Tiles)?;
+            shapes.push(Shape::new(part, tiles, extents))
+        }
+        let mut jobs: Vec<Job> =
+            launch.iter().zip(&shapes).map(|(part, shape)| Job::new(decoded, part, shape, pieces, extents, tensors, &workspaces)).collect();
+        for job in &mut jobs {
+            if job.pieces > 1 {
+                reserve(&mut job.partials, job.items * job.pieces * job.state);
+                job.arrived.resize_with(job.items, || AtomicU32::new(0))
+            }
+        }
+        let count: usize = jobs.iter().map(|j| j.items * j.pieces).sum();
+        let work: f64 = shapes.iter().map(|s| s.work).sum();
+        let threads = if work < SMALL { 1 } else { rayon::current_num_threads().min(count) };
+        let next = AtomicUsize::new(0);
+        let worker = || {
+            let mut scratch = decoded.scratch();
+            loop {
+                let mut i = next.fetch_add(1, Ordering::Relaxed);
+                let Some(job) = jobs.iter().find(|j| {
+                    let n = j.items * j.pieces;
+                    let here = i < n;
+                    if !here {
+                        i -= n
+                    }
+                    here
+                }) else {
+                    break;
+                };
+                job.block(i / job.pieces, i % job.pieces, &mut scratch)
+            }
+            decoded.give_back(scratch)
+        };
+        if threads <= 1 {
+            worker()
+        } else {
+            rayon::in_place_scope(|s| {
+                for _ in 1..threads {
+                    s.spawn(|_| worker())
+                }
+                worker()
+            })
+        }
+    }
+    Ok(())
+}
+
+impl<'a> Job<'a> {
+    fn new(decoded: &Decoded, part: &'a Part, shape: &'a Shape, pieces: usize, extents: &'a [i64], tensors: &Tensors, workspaces: &[*mut u8]) -> Self {
+        let graph = part.graph();
+        let place = |input: InputId| -> Option<(*mut u8, DType, Vec<i64>)> {
+            if let Some(w) = input.index().checked_sub(decoded.inputs) {
+                let axes = &decoded.workspaces[w];
+                return Some((workspaces[w], DType::F32, strides(axes.iter().map(|a| extents[a.0 as usize]))));
+            }
+            match &tensors.inputs[input.index()] {
+                Argument::Tensor(t) => Some((t.address, t.dtype, t.strides.to_vec())),
+                Argument::Float(x) => Some((std::ptr::from_ref(x).cast_mut().cast(), DType::F32, vec![])),
+                Argument::Integer(x) => Some((std::ptr::from_ref(x).cast_mut().cast(), DType::I32, vec![])),
+            }
+        };
+        let mut loads = vec![None; graph.nodes.len()];
+        for (node, input) in &part.loads {
+            if let Op::Input { access, .. } = graph.op(*node)
+                && let Some((pointer, dtype, strides)) = place(*input)
+            {
+                loads[node.index()] = Some(Addressing::new(part, access, pointer, dtype, &strides, extents))
+            }
+        }
+        let stores = graph.outputs.iter().enumerate().map(|(o, output)| {
+            let stores = output.stores.iter().map(|s| {
+                let (pointer, dtype, strides) = match o.checked_sub(decoded.outputs) {
+                    Some(w) => (workspaces[w], DType::F32, strides(decoded.workspaces[w].iter().map(|a| extents[a.0 as usize]))),
+                    None => {
+                        let t = &tensors.outputs[o];
+                        (t.address, t.dtype, t.strides.to_vec())
+                    }
+                };
+                Some(Addressing::new(part, &s.access, pointer, dtype, &strides, extents))
+            });
+            stores.collect()
+        });
+        let stores = stores.collect();
+        let mut tables = vec![TableData::Absent; graph.inputs.len()];
+        let leaves = graph.predicates.iter().flat_map(|p| p.clauses.iter().flatten().flat_map(|a| a.tables.iter().map(|t| &t.0)));
+        for Table { input, .. } in leaves {
+            tables[input.index()] = match &tensors.inputs[input.index()] {
+                Argument::Integer(x) => TableData::Scalar(*x as i64),
+                Argument::Float(x) => TableData::Scalar(*x as i64),
+                Argument::Tensor(t) => TableData::Tensor { pointer: t.address.cast(), strides: t.strides.to_vec() },
+            }
+        }
+        let context = Context { part, extents, tiles: &shape.tiles, loads, stores, tables, offsets: &shape.offsets };
+        let grid: Vec<usize> = part
+            .source
+            .grid
+            .iter()
+            .map(|d| {
+                let extent = part.source.extent(*d, extents);
+                let tile = shape.tiles[d.0 as usize];
+                // a store that lacks an empty dim must happen all the same
+                ((extent + tile - 1) / tile).max(1) as usize
+            })
+            .collect();
+        let split = part.body.iter().find_map(|s| if let Step::Loop(l) = s { l.is_split.then_some(l) } else { None });
+        let state = split.map_or(0, |l| {
+            l.carried
+                .iter()
+                .map(|(n, _)| part.layout[n.index()].iter().map(|d| shape.tiles[d.0 as usize] as usize).product::<usize>().next_multiple_of(16))
+                .sum()
+        });
+        let pieces = if split.is_some() { pieces.max(1) } else { 1 };
+        let items = grid.iter().product();
+        Job { context, grid, items, pieces, memory: shape.memory, state, split, partials: vec![], arrived: vec![] }
+    }
+
+    fn block(&self, item: usize, piece: usize, scratch: &mut Scratch) {
+        let part = self.context.part;
+        let Scratch { memory, registers, values, held } = scratch;
+        let memory = reserve(memory, self.memory);
+        values.clear();
+        values.resize(part.graph().nodes.len(), Value::NONE);
+        held.clear();
+        held.resize(part.graph().nodes.len(), false);
+        let mut at = [Span::new(0, 1); MAX_DIMS];
+        for (d, span) in at.iter_mut().enumerate().take(part.source.dims.len()) {
+            *span = Span::new(0, part.source.extent(DimId(d as u8), self.context.extents))
+        }
+        let mut rest = item;
+        for (d, tiles) in part.source.grid.iter().zip(&self.grid).rev() {
+            let (i, tile) = ((rest % tiles) as i64, self.context.tiles[d.0 as usize]);
+            rest /= tiles;
+            let extent = part.source.extent(*d, self.context.extents);
+            at[d.0 as usize] = Span::new(i * tile, ((i + 1) * tile).min(extent))
+        }
+        let mut block = Block { context: &self.context, memory, registers, values, held, at, piece: (piece, self.pieces) };
+        if let Outcome::Done = block.run(&part.body, false) {
+            return;
+        }
+        let Some(l) = self.split else { return };
+        let size = frames::size(&block, l);
+        let own = block.buffer(l.buffer);
+        unsafe { std::ptr::copy_nonoverlapping(own, self.partial(item, piece), size) };
+        if self.arrived[item].fetch_add(1, Ordering::AcqRel) as usize + 1 < self.pieces {
+            return;
+        }
+        // the last: in index order, so that bits do not depend on who arrives when
+        unsafe { std::ptr::copy_nonoverlapping(self.partial(item, 0), own, size) };
+        for p in 1..self.pieces {
+            frames::merge(&mut block, l, self.partial(item, p))
+        }
+        block.piece = (0, 1);
+        frames::publish(&mut block, l);
+        block.run(&part.body, true);
+    }
+    fn partial(&self, item: usize, piece: usize) -> *mut f32 {
+        unsafe { self.partials.as_ptr().cast::<f32>().cast_mut().add((item * self.pieces + piece) * self.state) }
+    }
+}
+
+/// Row-major strides of a shape.
+fn strides(shape: impl Iterator<Item = i64>) -> Vec<i64> {
+    let shape: Vec<i64> = shape.collect();
+    (0..shape.len()).map(|d| shape[d + 1..].iter().product()).collect()
+}

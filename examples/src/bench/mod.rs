@@ -1,0 +1,37 @@
+//! Workloads and how they are timed: the same formulas, extents and protocol as the scripts in `peers/`, under the same names.
+pub mod kernels;
+pub mod timing;
+pub mod workloads;
+
+use anyhow::Result;
+use cleave::{Device, Plan, Stream};
+
+/// A formula on given extents.
+pub struct Workload {
+    pub name: String,
+    /// Operations of the formula as written, a multiplication and an addition being two.
+    pub flop: f64,
+    /// What must be read and written once.
+    pub bytes: f64,
+    make: Box<dyn Fn(&Device) -> Result<Job>>,
+}
+
+impl Workload {
+    /// Allocates the operands on `device`.
+    pub fn job(&self, device: &Device) -> Result<Job> {
+        (self.make)(device)
+    }
+}
+
+/// A call that can be repeated.
+pub struct Job {
+    pub plan: Plan,
+    run: Box<dyn FnMut(Option<&Stream>) -> cleave::Result<()>>,
+}
+
+impl Job {
+    /// Runs once: on the stream of a CUDA device, or on the CPU.
+    pub fn run(&mut self, stream: Option<&Stream>) -> cleave::Result<()> {
+        (self.run)(stream)
+    }
+}

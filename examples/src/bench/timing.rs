@@ -1,0 +1,59 @@
+//! Times a job as the peers' scripts do. On the CPU: the median of calls for a second and a half. On CUDA: before each call the L2 cache is overwritten several times,
+//! which also lets the host run ahead, so that no launch overhead is timed; then one call between two events; the median of up to two hundred.
+use super::Job;
+use anyhow::Result;
+use cleave::{Device, Stream};
+use cudarc::driver::{CudaEvent, sys::CUevent_flags};
+use std::time::{Duration, Instant};
+
+/// Milliseconds of one call.
+pub fn milliseconds(job: &mut Job, device: &Device, cuda: bool) -> Result<f64> {
+    if cuda { on_cuda(job, device) } else { on_cpu(job) }
+}
+
+fn on_cpu(job: &mut Job) -> Result<f64> {
+    const BUDGET: Duration = Duration::from_millis(1500);
+    job.run(None)?;
+    let (mut times, begin) = (vec![], Instant::now());
+    while begin.elapsed() < BUDGET || times.len() < 5 {
+        let start = Instant::now();
+        job.run(None)?;
+        times.push(start.elapsed().as_secs_f64() * 1e3)
+    }
+    Ok(median(times))
+}
+
+fn on_cuda(job: &mut Job, device: &Device) -> Result<f64> {
+    const FLUSHED: usize = 256 << 20;
+    const FLUSHES: usize = 4;
+    const BUDGET: f64 = 300.0;
+    let stream = Stream::new(device)?;
+    let raw = stream.as_cuda();
+    let mut cache = raw.alloc_zeros::<u8>(FLUSHED)?;
+    for _ in 0..5 {
+        job.run(Some(&stream))?
+    }
+    stream.synchronize()?;
+    let start = Instant::now();
+    job.run(Some(&stream))?;
+    stream.synchronize()?;
+    let once = (start.elapsed().as_secs_f64() * 1e3).max(0.02);
+    let event = || raw.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT));
+    let mut events: Vec<(CudaEvent, CudaEvent)> = vec![];
+    for _ in 0..((BUDGET / once) as usize).clamp(10, 200) {
+        for _ in 0..FLUSHES {
+            raw.memset_zeros(&mut cache)?
+        }
+        let begin = event()?;
+        job.run(Some(&stream))?;
+        events.push((begin, event()?))
+    }
+    stream.synchronize()?;
+    let times = events.iter().map(|(begin, end)| Ok(begin.elapsed_ms(end)? as f64));
+    Ok(median(times.collect::<Result<_>>()?))
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}

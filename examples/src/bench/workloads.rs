@@ -1,0 +1,250 @@
+//! The tables of workloads. A name is that of the same workload in `peers/peers_cpu.py` (CPU, f32) or `peers/peers.py` (CUDA, bf16, the nine subgraphs f16).
+use super::kernels::{attention_grouped, gated_mlp, layer_norm_rows, norm_linear, norm_product, product, product_product, product_rowsum, swiglu};
+use super::{Job, Workload};
+use crate::data::Normal;
+use crate::kernels::{attention, attention_full, logsumexp_rows, rms_norm_rows, softmax_rows};
+use anyhow::Result;
+use cleave::{Device, Element, Tensor};
+use half::{bf16, f16};
+
+/// A call and where its results go, as a job: planned once, then built and run at every repetition.
+macro_rules! job {
+    ($call:expr => $targets:expr) => {{
+        let plan = $call.plan()?;
+        let run = move |stream: Option<&cleave::Stream>| {
+            let call = $call;
+            match stream {
+                Some(stream) => call.on(stream).run_into($targets),
+                None => call.run_into($targets),
+            }
+        };
+        Ok(Job { plan, run: Box::new(run) })
+    }};
+}
+
+const EPSILON: f32 = 1e-6;
+
+/// Extents of attention; queries stand at the last positions of the keys.
+#[derive(Clone, Copy)]
+struct Attention {
+    batch: usize,
+    heads: usize,
+    key_heads: usize,
+    queries: usize,
+    keys: usize,
+    dim: usize,
+    value_dim: usize,
+    causal: bool,
+}
+
+impl Attention {
+    fn new([batch, heads, key_heads, queries, keys, dim]: [usize; 6], causal: bool) -> Self {
+        Attention { batch, heads, key_heads, queries, keys, dim, value_dim: dim, causal }
+    }
+
+    fn workload<T: Element>(self, name: String) -> Workload {
+        let Attention { batch, heads, key_heads, queries, keys, dim, value_dim, causal } = self;
+        let hidden = if causal { queries * (queries - 1) / 2 } else { 0 };
+        let flop = 2.0 * (batch * heads * (queries * keys - hidden) * (dim + value_dim)) as f64;
+        let elements = batch * (dim + value_dim) * (heads * queries + key_heads * keys);
+        let make = move |device: &Device| {
+            let mut data = Normal::new(1);
+            let q = data.tensor::<T>(device, &[batch, heads, queries, dim], 1.0)?;
+            let k = data.tensor::<T>(device, &[batch, key_heads, keys, dim], 1.0)?;
+            let v = data.tensor::<T>(device, &[batch, key_heads, keys, value_dim], 1.0)?;
+            let mut out = Tensor::<T>::zeros(device, &[batch, heads, queries, value_dim])?;
+            let scale = 1.0 / (dim as f32).sqrt();
+            if causal {
+                let len = Tensor::from_slice_on(device, &vec![keys as i32; batch], &[batch])?;
+                let mut log_sum_exp = Tensor::<f32>::zeros(device, &[batch, heads, queries])?;
+                job!(attention(&q, &k, &v, &len, scale) => (&mut out, &mut log_sum_exp))
+            } else if heads == key_heads {
+                job!(attention_full(&q, &k, &v, scale) => &mut out)
+            } else {
+                job!(attention_grouped(&q, &k, &v, scale) => &mut out)
+            }
+        };
+        workload::<T>(name, flop, elements, make)
+    }
+}
+
+fn workload<T: Element>(name: String, flop: f64, elements: usize, make: impl Fn(&Device) -> Result<Job> + 'static) -> Workload {
+    Workload { name, flop, bytes: (elements * T::DTYPE.bytes()) as f64, make: Box::new(make) }
+}
+
+/// Which kernel of two matrices, `x` of `[rows, inner]` and one or two `w`.
+#[derive(Clone, Copy)]
+enum Matrix {
+    /// `x @ w`
+    Product,
+    /// `(x @ w).sum(-1)`
+    RowSum,
+    /// `rms_norm(x) @ w`
+    NormProduct,
+    /// `linear(rms_norm(x, gain), w)`
+    NormLinear,
+    /// `silu(x @ gate) * (x @ up)`
+    SwiGlu,
+    /// `silu(linear(x, gate)) * linear(x, up)`
+    GatedMlp,
+}
+
+fn matrix<T: Element>(name: String, formula: Matrix, [rows, inner, columns]: [usize; 3]) -> Workload {
+    let pair = matches!(formula, Matrix::SwiGlu | Matrix::GatedMlp) as usize + 1;
+    let out = if let Matrix::RowSum = formula { rows } else { rows * columns };
+    let make = move |device: &Device| {
+        let mut data = Normal::new(2);
+        let x = data.tensor::<T>(device, &[rows, inner], 1.0)?;
+        let stored = if matches!(formula, Matrix::NormLinear | Matrix::GatedMlp) { [columns, inner] } else { [inner, columns] };
+        let w = data.tensor::<T>(device, &stored, 0.02)?;
+        if let Matrix::RowSum = formula {
+            let mut y = Tensor::<T>::zeros(device, &[rows])?;
+            return job!(product_rowsum(&x, &w) => &mut y);
+        }
+        let mut y = Tensor::<T>::zeros(device, &[rows, columns])?;
+        match formula {
+            Matrix::Product | Matrix::RowSum => job!(product(&x, &w) => &mut y),
+            Matrix::NormProduct => job!(norm_product(&x, &w, EPSILON) => &mut y),
+            Matrix::NormLinear => {
+                let gain = data.tensor::<T>(device, &[inner], 1.0)?;
+                job!(norm_linear(&x, &gain, &w, EPSILON) => &mut y)
+            }
+            Matrix::SwiGlu | Matrix::GatedMlp => {
+                let up = data.tensor::<T>(device, &stored, 0.02)?;
+                if let Matrix::SwiGlu = formula { job!(swiglu(&x, &w, &up) => &mut y) } else { job!(gated_mlp(&x, &w, &up) => &mut y) }
+            }
+        }
+    };
+    workload::<T>(name, (2 * pair * rows * inner * columns) as f64, rows * inner + pair * inner * columns + out, make)
+}
+
+/// `(q @ k.mT) @ v`
+fn product_chain<T: Element>(name: String, [heads, rows, keys, dim]: [usize; 4]) -> Workload {
+    let make = move |device: &Device| {
+        let mut data = Normal::new(3);
+        let q = data.tensor::<T>(device, &[heads, rows, dim], 1.0)?;
+        let (k, v) = (data.tensor::<T>(device, &[heads, keys, dim], 0.1)?, data.tensor::<T>(device, &[heads, keys, dim], 0.1)?);
+        let mut y = Tensor::<T>::zeros(device, &[heads, rows, dim])?;
+        job!(product_product(&q, &k, &v) => &mut y)
+    };
+    workload::<T>(name, (4 * heads * rows * keys * dim) as f64, 2 * heads * dim * (rows + keys), make)
+}
+
+/// Formulas of the rows of one matrix.
+#[derive(Clone, Copy)]
+enum OfRows {
+    Softmax,
+    RmsNorm,
+    LayerNorm,
+    LogSumExp,
+}
+
+fn of_rows<T: Element>(name: String, formula: OfRows, [rows, columns]: [usize; 2]) -> Workload {
+    let make = move |device: &Device| {
+        let mut data = Normal::new(4);
+        let x = data.tensor::<T>(device, &[rows, columns], 1.0)?;
+        let gain = data.tensor::<T>(device, &[columns], 1.0)?;
+        if let OfRows::LogSumExp = formula {
+            let mut y = Tensor::<f32>::zeros(device, &[rows])?;
+            return job!(logsumexp_rows(&x) => &mut y);
+        }
+        let mut y = Tensor::<T>::zeros(device, &[rows, columns])?;
+        match formula {
+            OfRows::Softmax | OfRows::LogSumExp => job!(softmax_rows(&x) => &mut y),
+            OfRows::RmsNorm => job!(rms_norm_rows(&x, &gain, EPSILON) => &mut y),
+            OfRows::LayerNorm => job!(layer_norm_rows(&x, &gain, &gain, EPSILON) => &mut y),
+        }
+    };
+    let moved = if let OfRows::LogSumExp = formula { 1 } else { 2 };
+    workload::<T>(name, 0.0, moved * rows * columns, make)
+}
+
+/// The workloads of `peers_cpu.py`, in f32.
+pub fn cpu() -> Vec<Workload> {
+    let mut all = vec![matrix::<f32>("matmul 1024".into(), Matrix::Product, [1024; 3])];
+    for (heads, length) in [(8, 1024), (4, 4096)] {
+        for (causal, suffix) in [(false, ""), (true, " causal")] {
+            let extents = [1, heads, heads, length, length, 64];
+            all.push(Attention::new(extents, causal).workload::<f32>(format!("attention H{heads} S{length} D64{suffix}")))
+        }
+    }
+    all.push(Attention::new([1, 32, 8, 1, 4096, 128], false).workload::<f32>("decode GQA H32/8 N4096 D128".into()));
+    for (name, formula) in [("softmax", OfRows::Softmax), ("rmsnorm", OfRows::RmsNorm), ("layernorm", OfRows::LayerNorm)] {
+        all.push(of_rows::<f32>(format!("{name} 2048x4096"), formula, [2048, 4096]))
+    }
+    all.push(matrix::<f32>("rmsnorm+matmul 128x1024->1536".into(), Matrix::NormProduct, [128, 1024, 1536]));
+    all.push(matrix::<f32>("swiglu 128x1024->2816".into(), Matrix::SwiGlu, [128, 1024, 2816]));
+    all.push(product_chain::<f32>("matmul+matmul 8x512x4096x64".into(), [8, 512, 4096, 64]));
+    all
+}
+
+/// The workloads of `peers.py` that are in the language's reach.
+pub fn cuda() -> Vec<Workload> {
+    let mut all = vec![];
+    attentions(&mut all);
+    nine(&mut all);
+    subgraphs(&mut all);
+    all
+}
+
+fn attentions(all: &mut Vec<Workload>) {
+    let prefill = [
+        ("MHA B16 S1024 H16 D128", [16, 16, 16, 1024, 1024, 128], false),
+        ("MHA B4 S4096 H16 D128", [4, 16, 16, 4096, 4096, 128], false),
+        ("MHA B1 S16384 H16 D128", [1, 16, 16, 16384, 16384, 128], false),
+        ("MHA B4 S4096 H16 D128 causal", [4, 16, 16, 4096, 4096, 128], true),
+        ("MHA B1 S16384 H16 D128 causal", [1, 16, 16, 16384, 16384, 128], true),
+        ("GQA B4 S4096 H32/8 D128 causal", [4, 32, 8, 4096, 4096, 128], true),
+        ("MHA B4 S4096 H32 D64 causal", [4, 32, 32, 4096, 4096, 64], true),
+    ];
+    let decode = [
+        ("GQA B1 N8192 H32/8 D128", [1, 32, 8, 1, 8192, 128]),
+        ("GQA B1 N32768 H32/8 D128", [1, 32, 8, 1, 32768, 128]),
+        ("GQA B8 N8192 H32/8 D128", [8, 32, 8, 1, 8192, 128]),
+        ("GQA B64 N1024 H32/8 D128", [64, 32, 8, 1, 1024, 128]),
+        ("GQA B64 N8192 H32/8 D128", [64, 32, 8, 1, 8192, 128]),
+        ("MHA B8 N4096 H32 D128", [8, 32, 32, 1, 4096, 128]),
+    ];
+    for (name, extents, causal) in prefill {
+        all.push(Attention::new(extents, causal).workload::<bf16>(format!("prefill {name}")))
+    }
+    for (name, extents) in decode {
+        all.push(Attention::new(extents, false).workload::<bf16>(format!("decode {name}")))
+    }
+}
+
+/// The subgraphs that the Cleave paper measures (tables 3 and 4), in f16.
+fn nine(all: &mut Vec<Workload>) {
+    const KEYS: usize = 4096;
+    let sizes = [("prefill", [256, 1024, 4096]), ("decode", [16, 64, 128])];
+    for (phase, s) in sizes.into_iter().flat_map(|(phase, sizes)| sizes.map(|s| (phase, s))) {
+        let name = |what: &str| format!("nine {phase} {what} s{s}");
+        let columns = if phase == "prefill" { 4096 } else { s };
+        all.push(matrix::<f16>(name("matmul"), Matrix::Product, [s, 4096, columns]));
+        all.push(product_chain::<f16>(name("matmul+matmul"), [32, s, KEYS, 64]));
+        all.push(matrix::<f16>(name("matmul+rowsum"), Matrix::RowSum, [s, 64, 4096]));
+        all.push(matrix::<f16>(name("swiglu"), Matrix::SwiGlu, [s, 4096, 14336]));
+        all.push(matrix::<f16>(name("rmsnorm+matmul"), Matrix::NormProduct, [s, 4096, 6144]));
+        for (kind, key_heads) in [("mha", 32), ("gqa", 8), ("mqa", 1)] {
+            for dim in [64, 128] {
+                all.push(Attention::new([1, 32, key_heads, s, KEYS, dim], false).workload::<f16>(format!("{} d{dim}", name(kind))))
+            }
+        }
+        if phase == "prefill" {
+            let mla = Attention { value_dim: 128, ..Attention::new([1, 128, 128, s, KEYS, 192], false) };
+            all.push(mla.workload::<f16>(name("mla")))
+        }
+    }
+}
+
+fn subgraphs(all: &mut Vec<Workload>) {
+    for tokens in [1, 8, 16, 4096] {
+        all.push(matrix::<bf16>(format!("rmsnorm+linear T{tokens} 4096->4096"), Matrix::NormLinear, [tokens, 4096, 4096]));
+        all.push(matrix::<bf16>(format!("gated mlp T{tokens} 4096->14336"), Matrix::GatedMlp, [tokens, 4096, 14336]))
+    }
+    for [rows, columns] in [[8192, 4096], [4096, 32768], [128, 131072]] {
+        for (name, formula) in [("softmax", OfRows::Softmax), ("rmsnorm", OfRows::RmsNorm), ("logsumexp", OfRows::LogSumExp)] {
+            all.push(of_rows::<bf16>(format!("{name} {rows}x{columns}"), formula, [rows, columns]))
+        }
+    }
+}
