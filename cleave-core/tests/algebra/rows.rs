@@ -52,10 +52,10 @@ fn rejection(kernel: &Kernel, name: &str, change: impl Fn(&mut Row)) -> String {
 
 #[test]
 fn a_wrong_row_is_rejected_by_the_check_with_the_name_of_the_algorithm() {
-    // the addend that leaves the maximum is lost
-    let lost = Term::Maximum(Axes::Is('A'), &Term::Any('x'), Some('p'));
-    let message = rejection(&workloads::shifted_maximum(), "shift a maximum", |r| r.right = lost);
-    assert!(message.starts_with("algorithm `") && message.contains("of kernel `shifted_maximum` is not equal to its source"), "{message}");
+    // the factors that are not contracted first are lost
+    const LOST: Term = Term::Sum(Axes::Is('A'), &Term::Sum(Axes::Is('B'), &Term::Any('x')));
+    let message = rejection(&workloads::matmul_rowsum(), "contract first", |r| r.right = LOST);
+    assert!(message.starts_with("algorithm `w over K,N first` of kernel `matmul_rowsum` is not equal to its source"), "{message}");
 }
 
 #[test]
