@@ -24,12 +24,12 @@ fn checks(kernel: &Kernel) -> Vec<(Named, Vec<i64>)> {
     if has("N") && has("D") && has("E") {
         let mut all = vec![];
         for d in [64, 80, 128] {
-            for (n, m) in [(1, 1), (63, 5), (65, 3), (1025, 2)] {
-                all.push((vec![("B", 2), ("K", 2), ("G", 3), ("H", 2), ("M", m), ("N", n + 7), ("D", d), ("E", d)], vec![n, (n + 1) / 2]))
+            for (n, m, k) in [(1, 1, 2), (63, 5, 1), (65, 3, 1), (1025, 1, 1)] {
+                all.push((vec![("B", 1 + (n < 100) as i64), ("K", k), ("G", 2), ("H", 2), ("M", m), ("N", n + 7), ("D", d), ("E", d)], vec![n, (n + 1) / 2]))
             }
         }
-        all.push((vec![("B", 1), ("K", 1), ("G", 1), ("H", 1), ("M", 200), ("N", 200), ("D", 33), ("E", 50)], vec![200]));
-        all.push((vec![("B", 1), ("K", 1), ("G", 1), ("H", 2), ("M", 20), ("N", 40), ("D", 256), ("E", 256)], vec![33]));
+        all.push((vec![("B", 1), ("K", 1), ("G", 1), ("H", 1), ("M", 150), ("N", 150), ("D", 33), ("E", 50)], vec![150]));
+        all.push((vec![("B", 1), ("K", 1), ("G", 1), ("H", 1), ("M", 20), ("N", 40), ("D", 256), ("E", 256)], vec![33]));
         all.push((vec![("B", 1), ("K", 1), ("G", 1), ("H", 2), ("M", 3), ("N", 4), ("D", 300), ("E", 270)], vec![2]));
         all.push((vec![("B", 2), ("K", 1), ("G", 2), ("H", 2), ("M", 3), ("N", 5), ("D", 8), ("E", 8)], vec![0, 2]));
         return all;
@@ -37,8 +37,8 @@ fn checks(kernel: &Kernel) -> Vec<(Named, Vec<i64>)> {
     let each = |f: &dyn Fn(usize) -> i64| -> Named { names.iter().enumerate().map(|(i, n)| (*n, f(i))).collect() };
     vec![
         (each(&|i| [5, 70, 33, 19, 2, 9][i % 6]), vec![1]),
-        (each(&|i| [130, 65, 140, 64, 3, 20][i % 6]), vec![1]),
-        (each(&|i| [1, 320, 128, 32, 4, 64][i % 6]), vec![1]),
+        (each(&|i| [70, 65, 40, 24, 3, 20][i % 6]), vec![1]),
+        (each(&|i| [1, 160, 32, 16, 4, 64][i % 6]), vec![1]),
         (each(&|_| 1), vec![1]),
         (each(&|i| if i == 1 { 0 } else { 3 }), vec![1]),
     ]
@@ -153,7 +153,9 @@ fn bundle(folder: &Path, manifest: &mut impl std::io::Write, kernel: &Kernel, ty
     for r in &emission.refusals {
         eprintln!("{tag}: program {} has no {}: {}", r.0, r.1, r.2)
     }
-    for (i, (named, lengths)) in checks(kernel).into_iter().enumerate() {
+    // the types differ in few places: a third of the shapes each for all but bf16
+    let skip = |i: usize| types.first().is_some_and(|t| *t != DType::BF16) && i % 3 != (types[0] == DType::F16) as usize;
+    for (i, (named, lengths)) in checks(kernel).into_iter().enumerate().filter(|c| !skip(c.0)) {
         let problem = Problem::new(kernel, types, support::extents(kernel, &named), [0, 3, 8][i % 3], &lengths, 1.0, true);
         let files = format!("{tag}_case{i}");
         for (j, (p, v)) in problem.inputs.iter().zip(&problem.values).enumerate() {
