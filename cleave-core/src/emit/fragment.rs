@@ -836,7 +836,7 @@ impl Writer<'_> {
         self.shared = ring + stages * stage_bytes;
 
         self.code.open("{");
-        let bounds = self.cx.loop_bounds(&mut self.code, l);
+        let bounds = self.cx.loop_bounds(&mut self.code, l, true);
         let (low, high, full_low, full_high, left) = (bounds.low.clone(), bounds.high.clone(), bounds.full_low.clone(), bounds.full_high.clone(), bounds.left);
         self.code.line(format!("int first = {low} / {tile}, last = {low} < {high} ? ({high} + {}) / {tile} : first;", tile - 1));
         if split {

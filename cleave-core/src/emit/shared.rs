@@ -332,7 +332,7 @@ impl Writer<'_> {
             kept.push((*n, dims, at))
         }
         self.code.open("{");
-        let bounds = self.cx.loop_bounds(&mut self.code, l);
+        let bounds = self.cx.loop_bounds(&mut self.code, l, false);
         let (low, high) = (bounds.low.clone(), bounds.high.clone());
         self.code.line(format!("int first = {low} / {tile}, last = {low} < {high} ? ({high} + {}) / {tile} : first;", tile - 1));
         if split {
