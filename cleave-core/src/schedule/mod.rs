@@ -12,13 +12,14 @@ pub mod levels;
 pub mod roles;
 pub mod variants;
 
-use crate::axis::AxisId;
+use crate::axis::{AxisId, AxisSet};
 use crate::dtype::{DType, Element};
 use crate::graph::{Access, Graph, Input, InputId, NodeId, Output, Store};
 use crate::tile::{DimId, DimSet, Part, Program, Role, Statement, Workspace, dims_of};
 use elaborate::Framed;
 use roles::{StoreId, Variant};
 use std::collections::HashMap;
+use variants::Candidate;
 
 /// The most programs that an algorithm gets.
 pub const MOST_PROGRAMS: usize = 6;
@@ -30,11 +31,18 @@ const KEEP_BOUND: usize = 8192;
 pub fn programs(algorithm: u32, graph: &Graph, bounds: &[(AxisId, usize)]) -> Vec<Program> {
     let framed = variants::prepare(graph);
     let mut programs: Vec<Program> = vec![];
-    for variant in variants::variants(&framed, bounds) {
-        let p = program(algorithm, &framed, &variant, bounds);
+    let mut add = |p: Program| {
         if programs.iter().all(|q| q.launches != p.launches) {
             programs.push(p)
         }
+    };
+    for Candidate { variant, keeps } in variants::candidates(&framed, bounds) {
+        let plain = program(algorithm, &framed, &variant, bounds);
+        let keep = repeated(&plain);
+        if keeps && !keep.is_empty() {
+            add(program(algorithm, &framed, &Variant { keep, ..variant }, bounds))
+        }
+        add(plain)
     }
     if programs.len() > MOST_PROGRAMS {
         programs.drain(MOST_PROGRAMS - 1..programs.len() - 1);
@@ -98,6 +106,8 @@ fn part(framed: &Framed, stores: &[StoreId], variant: &Variant) -> Part {
     let keep = dims_of(&dims, variant.keep);
     let builder = build::Builder { framed: &framed, dims: &dims, node_dims: &node_dims, grid: grid.iter().copied().collect(), keep };
     let body = builder.body();
+    let mut dims = dims;
+    roles::bound_by_tables(&mut dims, &framed.graph, &body);
     let last = body.iter().rev().find_map(|s| if let Statement::Loop(l) = s { Some(l) } else { None });
     let split = last.is_some_and(|l| !stores_in(&l.body));
     Part { graph: framed.graph, dims, node_dims, grid, body, split }
@@ -162,16 +172,18 @@ fn name(program: &Program) -> String {
     if words.is_empty() { "plain".into() } else { words.join(", ") }
 }
 
-/// Dims that several top-level loops of a part run along.
-fn repeated(part: &Part) -> DimSet {
-    let mut seen = DimSet::EMPTY;
-    let mut twice = DimSet::EMPTY;
-    for s in &part.body {
-        if let Statement::Loop(l) = s {
-            let d = DimSet::of(l.dim);
-            twice = twice.union(seen.intersection(d));
-            seen = seen.union(d)
+/// The axes of dims that several top-level loops of a part run along.
+fn repeated(program: &Program) -> AxisSet {
+    let mut axes = AxisSet::EMPTY;
+    for part in program.launches.iter().flatten() {
+        let mut seen = DimSet::EMPTY;
+        for s in &part.body {
+            let Statement::Loop(l) = s else { continue };
+            if seen.contains(l.dim) {
+                part.dim(l.dim).axes.iter().for_each(|a| axes.insert(*a))
+            }
+            seen = seen.union(DimSet::of(l.dim))
         }
     }
-    twice
+    axes
 }

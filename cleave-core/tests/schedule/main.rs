@@ -195,3 +195,27 @@ fn loads_that_the_interpreter_counts_are_those_of_the_model() {
     }
     assert!(compared > 500, "{compared}");
 }
+
+#[test]
+fn print_pipeline() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels/pass");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).filter(|p| p.extension().is_some_and(|e| e == "rs")).collect();
+    files.sort();
+    for f in files {
+        let text = std::fs::read_to_string(&f).unwrap();
+        for k in cleave_core::frontend::from_source(&text).unwrap_or_else(|e| panic!("{}", e.render(&text))) {
+            let start = std::time::Instant::now();
+            let search = cleave_core::algebra::search(&k);
+            let found = start.elapsed();
+            println!("######## {} search {found:?}", k.name);
+            for a in &search.algorithms {
+                let start = std::time::Instant::now();
+                let ps = programs(0, &a.graph, &k.bounds);
+                println!("#### {}: {}  ({} programs in {:?})", k.name, a.name, ps.len(), start.elapsed());
+                for p in ps {
+                    println!("{p}")
+                }
+            }
+        }
+    }
+}

@@ -109,9 +109,9 @@ fn explain(file: &PlanFile) {
     }
 }
 
-/// The sources of the last choice of types that has any: by custom the widest comes last.
+/// The sources of the first choice of types.
 fn sources(file: &PlanFile) {
-    match file.instances.iter().rev().find(|i| !i.modules.is_empty()) {
+    match file.instances.iter().find(|i| !i.modules.is_empty()) {
         Some(instance) => {
             for m in &instance.modules {
                 println!("// {:?}, {:?}\n{}", m.target, instance.types, m.source)
