@@ -15,7 +15,7 @@ pub mod variants;
 use crate::axis::{AxisId, AxisSet};
 use crate::dtype::{DType, Element};
 use crate::graph::{Access, Graph, Input, InputId, NodeId, Output, Store};
-use crate::tile::{DimId, DimSet, Part, Program, Role, Statement, Workspace, dims_of};
+use crate::tile::{DimId, DimSet, Loop, Part, Program, Role, Statement, Workspace, dims_of};
 use elaborate::Framed;
 use roles::{StoreId, Variant};
 use std::collections::HashMap;
@@ -31,18 +31,24 @@ const KEEP_BOUND: usize = 8192;
 pub fn programs(algorithm: u32, graph: &Graph, bounds: &[(AxisId, usize)]) -> Vec<Program> {
     let framed = variants::prepare(graph);
     let mut programs: Vec<Program> = vec![];
-    let mut add = |p: Program| {
+    let add = |programs: &mut Vec<Program>, position: usize, p: Program| {
         if programs.iter().all(|q| q.launches != p.launches) {
-            programs.push(p)
+            programs.insert(position, p)
         }
     };
     for Candidate { variant, keeps } in variants::candidates(&framed, bounds) {
         let plain = program(algorithm, &framed, &variant, bounds);
+        if !plain.launches.iter().flatten().all(is_sound) {
+            continue;
+        }
         let keep = repeated(&plain);
         if keeps && !keep.is_empty() {
-            add(program(algorithm, &framed, &Variant { keep, ..variant }, bounds))
+            // before the launches that keeping may save
+            let position = if variant.chip.is_empty() { 0 } else { programs.len() };
+            add(&mut programs, position, program(algorithm, &framed, &Variant { keep, ..variant }, bounds))
         }
-        add(plain)
+        let end = programs.len();
+        add(&mut programs, end, plain)
     }
     if programs.len() > MOST_PROGRAMS {
         programs.drain(MOST_PROGRAMS - 1..programs.len() - 1);
@@ -170,6 +176,23 @@ fn name(program: &Program) -> String {
         say(format!("{} launches", program.launches.len()))
     }
     if words.is_empty() { "plain".into() } else { words.join(", ") }
+}
+
+/// Whether every reduction sees the whole of what it reduces: none runs along a dim of which a loop around it has bound a tile. An
+/// axis that is an output's and is reduced below other loops can ask for that.
+fn is_sound(part: &Part) -> bool {
+    fn check(body: &[Statement], bound: DimSet, own: &Loop) -> bool {
+        body.iter().all(|s| match s {
+            Statement::Reduce { over, .. } => !over.intersects(bound.union(DimSet::of(own.dim))),
+            Statement::Fold { over, .. } => !over.intersects(bound),
+            Statement::Loop(l) => {
+                let bound = bound.union(DimSet::of(own.dim));
+                !bound.contains(l.dim) && check(&l.body, bound, l)
+            }
+            _ => true,
+        })
+    }
+    part.body.iter().all(|s| if let Statement::Loop(l) = s { check(&l.body, DimSet::EMPTY, l) } else { true })
 }
 
 /// The axes of dims that several top-level loops of a part run along.

@@ -25,7 +25,7 @@ pub struct Candidate {
     pub keeps: bool,
 }
 
-/// The candidates of a graph, most promising first; the last has nothing on chip and no launch but one.
+/// The candidates of a graph, most promising first; one of the last two has no bounds and is sound.
 pub fn candidates(framed: &Framed, bounds: &[(AxisId, usize)]) -> Vec<Candidate> {
     let looped = Variant { pack: true, ..Variant::default() };
     let (inner, lacking) = nested(framed);
@@ -54,7 +54,13 @@ pub fn candidates(framed: &Framed, bounds: &[(AxisId, usize)]) -> Vec<Candidate>
         variants.push(Variant { pack: false, ..first })
     }
     let mut candidates: Vec<Candidate> = variants.into_iter().map(|variant| Candidate { keeps: variant.chip == whole, variant }).collect();
+    // where the loops of the plain program would nest along one axis, a launch of its own takes the inner one out
+    let rescue = Variant { cuts: reused(framed), ..looped.clone() };
     candidates.push(Candidate { variant: looped, keeps: keeps_plain });
+    if !rescue.cuts.is_empty() {
+        let position = candidates.len() - 1;
+        candidates.insert(position, Candidate { variant: rescue, keeps: false })
+    }
     candidates
 }
 
@@ -163,6 +169,24 @@ fn nested(framed: &Framed) -> (AxisSet, AxisSet) {
             return (inner, lacking);
         }
     }
+}
+
+/// Reductions inside loops along an axis above which that axis is free again.
+fn reused(framed: &Framed) -> Vec<NodeId> {
+    let mut found: BTreeSet<NodeId> = BTreeSet::new();
+    for view in views(framed, AxisSet::EMPTY) {
+        let g = view.graph();
+        for &n in view.live.iter().filter(|n| view.is_nested(**n)) {
+            let axes = g.op(n).reduced().intersection(view.loops);
+            let above = |m: NodeId| m != n && g.cone([m]).contains(&n);
+            let again = view.live.iter().any(|m| above(*m) && view.free(*m).intersects(axes));
+            if again || g.stores().any(|s| s.1.access.axes().intersects(axes)) {
+                found.insert(n);
+            }
+        }
+    }
+    let innermost = |n: &&NodeId| found.iter().all(|m| m == *n || !framed.graph.cone([**n]).contains(m));
+    found.iter().filter(innermost).copied().collect()
 }
 
 /// The nodes that may be left to an earlier launch: the innermost ones that would be computed again inside the loop of another
