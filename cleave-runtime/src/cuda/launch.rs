@@ -383,7 +383,13 @@ mod tests {
 
     #[test]
     fn references_beyond_the_program_are_a_damaged_plan() {
-        let words = [Word::FirstBlock(2), Word::Extent(AxisId(3)), Word::Scalar(InputId(1)), Word::Address(TensorRef::Workspace(1)), Word::Tiles { part: 0, dim: DimId(3) }];
+        let words = [
+            Word::FirstBlock(2),
+            Word::Extent(AxisId(3)),
+            Word::Scalar(InputId(1)),
+            Word::Address(TensorRef::Workspace(1)),
+            Word::Tiles { part: 0, dim: DimId(3) },
+        ];
         for word in words {
             let (file, entry) = file(vec![word.clone()]);
             assert!(layout(&file, &entry, 0, &[1, 1], &EXTENTS).is_none(), "{word:?}")
