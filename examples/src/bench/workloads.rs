@@ -47,7 +47,7 @@ impl Attention {
         let hidden = if causal { queries * (queries - 1) / 2 } else { 0 };
         let flop = 2.0 * (batch * heads * (queries * keys - hidden) * (dim + value_dim)) as f64;
         let elements = batch * (dim + value_dim) * (heads * queries + key_heads * keys);
-        let make = move |device: &Device| {
+        let make = move |device: &Device| -> Result<Job> {
             let mut data = Normal::new(1);
             let q = data.tensor::<T>(device, &[batch, heads, queries, dim], 1.0)?;
             let k = data.tensor::<T>(device, &[batch, key_heads, keys, dim], 1.0)?;
@@ -92,7 +92,7 @@ enum Matrix {
 fn matrix<T: Element>(name: String, formula: Matrix, [rows, inner, columns]: [usize; 3]) -> Workload {
     let pair = matches!(formula, Matrix::SwiGlu | Matrix::GatedMlp) as usize + 1;
     let out = if let Matrix::RowSum = formula { rows } else { rows * columns };
-    let make = move |device: &Device| {
+    let make = move |device: &Device| -> Result<Job> {
         let mut data = Normal::new(2);
         let x = data.tensor::<T>(device, &[rows, inner], 1.0)?;
         let stored = if matches!(formula, Matrix::NormLinear | Matrix::GatedMlp) { [columns, inner] } else { [inner, columns] };
@@ -120,7 +120,7 @@ fn matrix<T: Element>(name: String, formula: Matrix, [rows, inner, columns]: [us
 
 /// `(q @ k.mT) @ v`
 fn product_chain<T: Element>(name: String, [heads, rows, keys, dim]: [usize; 4]) -> Workload {
-    let make = move |device: &Device| {
+    let make = move |device: &Device| -> Result<Job> {
         let mut data = Normal::new(3);
         let q = data.tensor::<T>(device, &[heads, rows, dim], 1.0)?;
         let (k, v) = (data.tensor::<T>(device, &[heads, keys, dim], 0.1)?, data.tensor::<T>(device, &[heads, keys, dim], 0.1)?);
@@ -140,7 +140,7 @@ enum OfRows {
 }
 
 fn of_rows<T: Element>(name: String, formula: OfRows, [rows, columns]: [usize; 2]) -> Workload {
-    let make = move |device: &Device| {
+    let make = move |device: &Device| -> Result<Job> {
         let mut data = Normal::new(4);
         let x = data.tensor::<T>(device, &[rows, columns], 1.0)?;
         let gain = data.tensor::<T>(device, &[columns], 1.0)?;
