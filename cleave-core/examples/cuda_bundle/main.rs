@@ -80,11 +80,29 @@ fn timings(kernel: &Kernel) -> Vec<(&'static str, Named, Vec<i64>)> {
 
 fn tensor_json(p: &Placed, fill: &str) -> String {
     let list = |v: &[i64]| v.iter().map(|x| x.to_string()).collect::<Vec<_>>().join(",");
-    format!(r#"{{"name":"{}","dtype":"{}","shape":[{}],"strides":[{}],"bytes":{},"fill":"{fill}"}}"#, p.name, p.dtype, list(&p.shape), list(&p.strides), p.elements * p.dtype.bytes())
+    format!(
+        r#"{{"name":"{}","dtype":"{}","shape":[{}],"strides":[{}],"bytes":{},"fill":"{fill}"}}"#,
+        p.name,
+        p.dtype,
+        list(&p.shape),
+        list(&p.strides),
+        p.elements * p.dtype.bytes()
+    )
 }
 
 #[allow(clippy::too_many_arguments)]
-fn case(out: &mut impl std::io::Write, kernel: &Kernel, program: &Program, entry: &Entry, source: &str, name: &str, what: &str, problem: &Problem, files: Option<&str>, splits: u64) {
+fn case(
+    out: &mut impl std::io::Write,
+    kernel: &Kernel,
+    program: &Program,
+    entry: &Entry,
+    source: &str,
+    name: &str,
+    what: &str,
+    problem: &Problem,
+    files: Option<&str>,
+    splits: u64,
+) {
     let plan = support::plan(kernel, program, entry, problem, splits);
     let mut buffers: Vec<String> = vec![];
     for (i, p) in problem.inputs.iter().enumerate() {
@@ -96,15 +114,23 @@ fn case(out: &mut impl std::io::Write, kernel: &Kernel, program: &Program, entry
         buffers.push(tensor_json(p, &fill))
     }
     buffers.extend(problem.outputs.iter().map(|p| tensor_json(p, "nan")));
-    buffers.extend(plan.extra.iter().map(|(n, zero)| format!(r#"{{"name":"","dtype":"f32","shape":[],"strides":[],"bytes":{n},"fill":"{}"}}"#, if *zero { "zero" } else { "nan" })));
+    buffers.extend(
+        plan.extra
+            .iter()
+            .map(|(n, zero)| format!(r#"{{"name":"","dtype":"f32","shape":[],"strides":[],"bytes":{n},"fill":"{}"}}"#, if *zero { "zero" } else { "nan" })),
+    );
     let launches: Vec<String> = plan
         .launches
         .iter()
         .map(|l| {
-            let words: Vec<String> = l.words.iter().map(|w| match w {
-                Resolved::Address(b) => format!(r#"["a",{b}]"#),
-                Resolved::Value(v) => format!(r#"["v",{v}]"#),
-            }).collect();
+            let words: Vec<String> = l
+                .words
+                .iter()
+                .map(|w| match w {
+                    Resolved::Address(b) => format!(r#"["a",{b}]"#),
+                    Resolved::Value(v) => format!(r#"["v",{v}]"#),
+                })
+                .collect();
             format!(r#"{{"symbol":"{}","blocks":{},"threads":{},"shared":{},"words":[{}]}}"#, l.symbol, l.blocks, l.threads, l.shared_bytes, words.join(","))
         })
         .collect();
