@@ -51,7 +51,8 @@ fn names(report: &Report) -> Vec<&str> {
 
 #[test]
 fn kernels_are_found_in_every_kind_of_target() {
-    let files = [("src/deep/a.rs", rows("a")), ("tests/b.rs", rows("b")), ("benches/c.rs", rows("c")), ("examples/d/main.rs", rows("d")), ("other/e.rs", rows("e"))];
+    let files =
+        [("src/deep/a.rs", rows("a")), ("tests/b.rs", rows("b")), ("benches/c.rs", rows("c")), ("examples/d/main.rs", rows("d")), ("other/e.rs", rows("e"))];
     let package = Package::new("targets", &files.each_ref().map(|(p, t)| (*p, t.as_str())));
     let report = package.build("out", false);
     assert_eq!(names(&report), ["a", "b", "c", "d"]);
@@ -88,7 +89,8 @@ fn only_a_changed_kernel_is_compiled_again() {
 
 #[test]
 fn a_fault_in_a_kernel_spoils_no_other() {
-    let package = Package::new("fault", &[("src/lib.rs", &(rows("good") + &rows("bad").replace("sum::<N>", "sum::<Q>"))), ("src/torn.rs", "#[cleave::kernel] fn (")]);
+    let package =
+        Package::new("fault", &[("src/lib.rs", &(rows("good") + &rows("bad").replace("sum::<N>", "sum::<Q>"))), ("src/torn.rs", "#[cleave::kernel] fn (")]);
     let report = package.build("out", false);
     assert_eq!(names(&report), ["good"]);
     assert_eq!(report.warnings, [""; 0], "the macro reports faults")

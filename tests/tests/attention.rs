@@ -81,7 +81,9 @@ fn expected<T: Element>(s: Shape, x: &Inputs<T>) -> (Vec<f64>, Vec<f64>) {
                 let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                 let weights: Vec<f64> = scores.iter().map(|s| (s - most).exp()).collect();
                 let total: f64 = weights.iter().sum();
-                out.extend((0..s.e).map(|e| visible.iter().zip(&weights).map(|(&n, w)| if total > 0.0 { w / total * v[row(n) * s.e + e] } else { 0.0 }).sum::<f64>()));
+                out.extend(
+                    (0..s.e).map(|e| visible.iter().zip(&weights).map(|(&n, w)| if total > 0.0 { w / total * v[row(n) * s.e + e] } else { 0.0 }).sum::<f64>()),
+                );
                 lse.push(if visible.is_empty() { f64::NEG_INFINITY } else { most + total.ln() })
             }
         }

@@ -70,12 +70,19 @@ fn elements(axes: AxisSet, extents: &[i64]) -> i64 {
 fn draw_extents(source: &Graph, random: &mut Random) -> Vec<i64> {
     let mut extents: Vec<i64> = source.axes.iter().map(|_| 1 + random.below(LARGEST) as i64).collect();
     let free = source.free();
-    // the largest term, and no more than the first of the largest axes at a time
-    while let Some(axes) = free.iter().copied().find(|f| elements(*f, &extents) > ELEMENTS) {
-        let Some(largest) = axes.iter().max_by_key(|a| (extents[a.0 as usize], std::cmp::Reverse(*a))) else { break };
-        extents[largest.0 as usize] -= 1
+    loop {
+        // the smaller one of equal axes, until all agree
+        while let Some((a, b)) = source.equal.iter().find(|(a, b)| extents[a.0 as usize] != extents[b.0 as usize]) {
+            let least = extents[a.0 as usize].min(extents[b.0 as usize]);
+            (extents[a.0 as usize], extents[b.0 as usize]) = (least, least)
+        }
+        // one less of the largest axis of a term that is too large
+        let large = free.iter().copied().find(|f| elements(*f, &extents) > ELEMENTS);
+        match large.and_then(|f| f.iter().max_by_key(|a| (extents[a.0 as usize], std::cmp::Reverse(*a)))) {
+            Some(largest) => extents[largest.0 as usize] -= 1,
+            None => return extents,
+        }
     }
-    extents
 }
 
 fn draw_inputs(source: &Graph, extents: &[i64], random: &mut Random) -> Vec<Tensor> {

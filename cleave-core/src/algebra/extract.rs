@@ -281,6 +281,9 @@ pub fn scenarios(graph: &Graph, bounds: &[(AxisId, usize)]) -> Vec<Extents> {
     let small = graph.all_axes().filter(|a| !common.contains(*a)).map(|a| {
         let mut extents = usual.clone();
         extents[a.0 as usize] = SMALL;
+        for (x, y) in graph.equal.iter().filter(|(x, y)| *x == a || *y == a) {
+            (extents[x.0 as usize], extents[y.0 as usize]) = (SMALL, SMALL)
+        }
         extents
     });
     [usual.clone()].into_iter().chain(small).collect()

@@ -88,12 +88,11 @@ impl<'a> Snapshot<'a> {
         let nodes = class.nodes;
         class.usable.iter().map(move |i| &nodes[*i])
     }
-    /// Keeps those usable nodes of a class that pass.
-    pub fn retain(&mut self, id: Id, keep: impl Fn(&Node) -> bool) {
-        if let Some(class) = &mut self.classes[usize::from(id)] {
-            let nodes = class.nodes;
-            class.usable.retain(|i| keep(&nodes[*i]));
-            class.kinds = class.usable.iter().fold(0, |bits, i| bits | kind_of(&nodes[*i]))
+    /// Leaves out these nodes of a class.
+    pub fn leave(&mut self, id: Id, these: &[usize]) {
+        if let Some(class) = self.classes[usize::from(id)].as_mut().filter(|_| !these.is_empty()) {
+            class.usable.retain(|i| !these.contains(i));
+            class.kinds = class.usable.iter().fold(0, |bits, i| bits | kind_of(&class.nodes[*i]))
         }
     }
     /// Every instance of the row at a node of a class.

@@ -11,6 +11,7 @@ mod cost;
 pub mod derive;
 pub mod extract;
 mod matcher;
+mod notation;
 mod relabel;
 pub mod rules;
 pub mod saturate;
@@ -59,7 +60,7 @@ pub struct Statistics {
 /// Algorithms of one kernel, the source included.
 pub const MOST: usize = 8;
 /// Nodes at which a search gives up. The largest of the known kernels needs a few hundred.
-pub const CAP: usize = 4000;
+pub const CAP: usize = 1500;
 
 /// Finds the algorithms of a kernel.
 pub fn search(kernel: &Kernel) -> Search {

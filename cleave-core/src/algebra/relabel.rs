@@ -63,6 +63,7 @@ impl Relabel {
     fn frame(&self, graph: &Graph) -> Graph {
         let mut g = graph.without_nodes();
         graph.axes.iter().enumerate().for_each(|(old, axis)| g.axes[self.to[old].0 as usize] = axis.clone());
+        g.equal.iter_mut().for_each(|(a, b)| (*a, *b) = (self.axis(*a), self.axis(*b)));
         g.inputs.iter_mut().for_each(|i| i.storage = self.access(&i.storage));
         let clauses = |p: &Predicate| p.clauses.iter().map(|c| c.iter().map(|a| self.atom(a)).collect()).collect();
         g.predicates = graph.predicates.iter().map(|p| Predicate { clauses: clauses(p) }).collect();

@@ -1,7 +1,8 @@
 //! The table of rules: every equality that the search may use, and nothing else. F(x) are the free axes of x.
 //!
 //! What it leaves to the term constructors ([`super::term`]) is only the meaning of the n-ary forms: order, equal members
-//! merged (powers of one sign only), numbers and coefficients outermost. A product with a zero numerator is 0, whatever it is
+//! merged (powers of one sign only), numbers and coefficients outermost, a predicate its own
+//! square. A product with a zero numerator is 0, whatever it is
 //! divided by; the sum over an empty domain is 0 and the maximum -inf; extents are at least 1, the domains of predicates may
 //! be empty.
 use super::schema::{
@@ -50,11 +51,6 @@ pub const TABLE: &[Row] = &[
         guards: &[G::NonZero('x')],
         control: &[C::Simplify],
         ..row("cancel", Product(&[F::One(X, P::Any('e')), F::One(X, P::Any('f')), F::Many('r')]), Product(&[F::One(X, P::Total('e', 'f')), F::Many('r')]))
-    },
-    Row {
-        guards: &[G::Predicate('x'), G::AboveOne('e')],
-        control: &[C::Simplify],
-        ..row("predicate squared", Product(&[F::One(X, P::Any('e')), F::Many('r')]), Product(&[F::One(X, P::Is(2)), F::Many('r')]))
     },
     Row {
         guards: &[G::Disjoint(Axes('D'), Free('x'))],

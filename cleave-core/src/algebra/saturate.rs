@@ -74,56 +74,69 @@ pub fn saturate(terms: &mut Terms, rows: &[Row], cap: usize) -> Growth {
     growth
 }
 
-/// What the last iteration saw of each class: its nodes, which of them were usable, and its facts. An instance can be new only
-/// where that changed, or near above.
-type Seen = Vec<Option<(Vec<Node>, Vec<usize>, Data)>>;
+/// What an iteration remembers of a class: its nodes and facts, which nodes are normal, and which of those are left to
+/// simplifying rows. An instance can be new only where that changed, or near above.
+#[derive(Clone)]
+struct Seen {
+    nodes: Vec<Node>,
+    data: Data,
+    normal: Vec<usize>,
+    rewritten: Vec<usize>,
+}
 
-/// How far below its root an instance may look: the deepest left side, and one more for its controls.
-const REACH: usize = 4;
+/// How far below a node the question looks whether it is normal and left as it is.
+const FORM: usize = 3;
+/// How far below its root an instance looks: the deepest left side, and two more for its split.
+const REACH: usize = 5;
 
 /// The instances of all rows that the last iteration has not seen, by class, node and row.
-fn instances(terms: &Terms, rows: &[Row], seen: &mut Seen) -> Vec<Found> {
+fn instances(terms: &Terms, rows: &[Row], seen: &mut Vec<Option<Seen>>) -> Vec<Found> {
     let mut ids: Vec<Id> = terms.classes().map(|c| c.id).collect();
     ids.sort_unstable();
-    let simplifying: Vec<usize> = (0..rows.len()).filter(|r| rows[*r].control.contains(&Control::Simplify)).collect();
+    seen.resize(terms.nodes().len(), None);
+    let same = |id: Id| seen[usize::from(id)].as_ref().is_some_and(|s| s.data == terms[id].data && s.nodes == terms[id].nodes);
+    let mut touched: Vec<bool> = vec![false; seen.len()];
+    ids.iter().for_each(|id| touched[usize::from(*id)] = !same(*id));
+    let formed = spread(terms, &ids, touched.clone(), FORM);
     let mut found = vec![];
     // what a constructor would write otherwise is replaced by that, and matched by nothing else
-    let mut snapshot = Snapshot { terms, classes: (0..terms.nodes().len()).map(|_| None).collect() };
+    let mut snapshot = Snapshot { terms, classes: (0..seen.len()).map(|_| None).collect() };
     for &id in &ids {
         let class = &terms[id];
-        let (mut usable, mut kinds) = (vec![], 0);
-        for (i, node) in class.nodes.iter().enumerate() {
-            if normal(terms, node) {
-                usable.push(i);
-                kinds |= kind_of(node)
-            } else {
-                found.push(Found { row: None, class: id, node: node.clone(), env: Env::default() })
-            }
+        let known = seen[usize::from(id)].as_ref().filter(|_| !formed[usize::from(id)]);
+        let usable: Vec<usize> = match known {
+            Some(known) => known.normal.clone(),
+            None => (0..class.nodes.len()).filter(|i| normal(terms, &class.nodes[*i])).collect(),
+        };
+        if known.is_none() {
+            let others = (0..class.nodes.len()).filter(|i| !usable.contains(i));
+            found.extend(others.map(|i| Found { row: None, class: id, node: class.nodes[i].clone(), env: Env::default() }))
         }
+        let kinds = usable.iter().fold(0, |bits, i| bits | kind_of(&class.nodes[*i]));
         snapshot.classes[usize::from(id)] = Some(Class { data: &class.data, nodes: &class.nodes, usable, kinds })
     }
     // so is what a simplifying row rewrites
-    let mut simple: Vec<(Id, Vec<usize>)> = vec![];
-    for &id in &ids {
+    let simplifying: Vec<usize> = (0..rows.len()).filter(|r| rows[*r].control.contains(&Control::Simplify)).collect();
+    let mut now: Vec<(Id, Seen)> = vec![];
+    for &id in ids.iter().filter(|id| formed[usize::from(**id)]) {
         let class = snapshot.class(id);
-        let rewritten = |i: &&usize| simplifying.iter().any(|r| !snapshot.instances(&rows[*r], id, &class.nodes[**i]).is_empty());
-        let these: Vec<usize> = class.usable.iter().filter(rewritten).copied().collect();
-        if !these.is_empty() {
-            simple.push((id, these))
+        let is_rewritten = |i: &usize| simplifying.iter().any(|r| !snapshot.instances(&rows[*r], id, &class.nodes[*i]).is_empty());
+        let rewritten: Vec<usize> = class.usable.iter().copied().filter(is_rewritten).collect();
+        now.push((id, Seen { nodes: class.nodes.to_vec(), data: class.data.clone(), normal: class.usable.clone(), rewritten }))
+    }
+    for (id, this) in now {
+        let last = &seen[usize::from(id)];
+        touched[usize::from(id)] |= last.as_ref().is_none_or(|s| s.normal != this.normal || s.rewritten != this.rewritten);
+        seen[usize::from(id)] = Some(this)
+    }
+    for &id in &ids {
+        if let Some(this) = &seen[usize::from(id)] {
+            snapshot.leave(id, &this.rewritten)
         }
     }
-    for (id, these) in &simple {
-        let nodes = snapshot.class(*id).nodes;
-        let gone: Vec<&Node> = these.iter().map(|i| &nodes[*i]).collect();
-        snapshot.retain(*id, |n| !gone.iter().any(|g| std::ptr::eq(*g, n)))
-    }
-    let changed = changed(&snapshot, &ids, seen);
-    for &id in &ids {
-        if !changed[usize::from(id)] {
-            continue;
-        }
+    let changed = spread(terms, &ids, touched, REACH);
+    for &id in ids.iter().filter(|id| changed[usize::from(**id)]) {
         let class = snapshot.class(id);
-        let rewritten: &[usize] = simple.iter().find(|s| s.0 == id).map_or(&[], |s| &s.1);
         for (i, node) in class.nodes.iter().enumerate() {
             let mut collect = |r: usize| {
                 let envs = snapshot.instances(&rows[r], id, node);
@@ -131,7 +144,7 @@ fn instances(terms: &Terms, rows: &[Row], seen: &mut Seen) -> Vec<Found> {
             };
             if class.usable.contains(&i) {
                 (0..rows.len()).for_each(&mut collect)
-            } else if rewritten.contains(&i) {
+            } else if seen[usize::from(id)].as_ref().is_some_and(|s| s.rewritten.contains(&i)) {
                 simplifying.iter().copied().for_each(&mut collect)
             }
         }
@@ -139,26 +152,15 @@ fn instances(terms: &Terms, rows: &[Row], seen: &mut Seen) -> Vec<Found> {
     found
 }
 
-/// The classes, by index, at which an instance may be new; remembers what this iteration sees.
-fn changed(snapshot: &Snapshot, ids: &[Id], seen: &mut Seen) -> Vec<bool> {
-    seen.resize_with(snapshot.classes.len(), || None);
-    let mut changed = vec![false; snapshot.classes.len()];
-    for &id in ids {
-        let class = snapshot.class(id);
-        let same = |(nodes, usable, data): &(Vec<Node>, Vec<usize>, Data)| data == class.data && *usable == class.usable && nodes == class.nodes;
-        if !seen[usize::from(id)].as_ref().is_some_and(same) {
-            changed[usize::from(id)] = true;
-            seen[usize::from(id)] = Some((class.nodes.to_vec(), class.usable.clone(), class.data.clone()))
+/// The classes at most so many steps above marked ones, and these.
+fn spread(terms: &Terms, ids: &[Id], mut marked: Vec<bool>, steps: usize) -> Vec<bool> {
+    for _ in 0..steps {
+        let below = marked.clone();
+        for id in ids.iter().filter(|id| !below[usize::from(**id)]) {
+            marked[usize::from(*id)] = terms[*id].nodes.iter().any(|n| n.children.iter().any(|c| below[usize::from(*c)]))
         }
     }
-    for _ in 0..REACH {
-        let below = changed.clone();
-        for &id in ids {
-            let class = snapshot.class(id);
-            changed[usize::from(id)] |= class.nodes.iter().any(|n| n.children.iter().any(|c| below[usize::from(*c)]))
-        }
-    }
-    changed
+    marked
 }
 
 /// The class that the right side joins.

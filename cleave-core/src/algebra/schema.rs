@@ -96,11 +96,8 @@ pub enum Guard {
     Positive(Var),
     /// A coefficient.
     Negative(Var),
-    /// A 0/1 term.
-    Predicate(Var),
+    /// Not a 0/1 term.
     NoPredicate(Var),
-    /// The exponent is above one.
-    AboveOne(Var),
     /// The power (of the first variable) is an integer, or the term is not negative.
     RootOf(Var, Var),
     /// The power is positive, or no term of the multiset is a predicate.

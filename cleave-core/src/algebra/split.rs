@@ -37,13 +37,7 @@ fn variables(guard: &Guard) -> [Var; 2] {
     };
     match guard {
         Guard::Disjoint(a, b) => [of(a), of(b)],
-        Guard::NonZero(v)
-        | Guard::NonNegative(v)
-        | Guard::Positive(v)
-        | Guard::Negative(v)
-        | Guard::Predicate(v)
-        | Guard::NoPredicate(v)
-        | Guard::AboveOne(v) => [*v, *v],
+        Guard::NonZero(v) | Guard::NonNegative(v) | Guard::Positive(v) | Guard::Negative(v) | Guard::NoPredicate(v) => [*v, *v],
         Guard::RootOf(v, w) | Guard::InverseOf(v, w) | Guard::DivisorOf(v, w) => [*v, *w],
     }
 }
@@ -66,9 +60,7 @@ fn holds(snapshot: &Snapshot, guard: &Guard, outer: &Env, inner: &Env) -> bool {
             _ => all(v, &|d| d.positive()),
         },
         Guard::Negative(v) => matches!(get(v), Some(Value::Coefficient(k)) if k.is_negative()),
-        Guard::Predicate(v) => all(v, &|d| d.predicate),
         Guard::NoPredicate(v) => all(v, &|d| !d.predicate),
-        Guard::AboveOne(v) => power(v) > 2,
         Guard::RootOf(e, x) => power(e) % 2 == 0 || all(x, &|d| d.nonnegative),
         Guard::InverseOf(e, x) => power(e) > 0 || all(x, &|d| !d.predicate),
         Guard::DivisorOf(e, x) => power(e) > 0 || all(x, &|d| d.nonzero),

@@ -286,7 +286,11 @@ pub fn normal(terms: &Terms, node: &Node) -> bool {
         }
         Head::Product(e) => {
             let plain = |x: Id, e: i8| {
-                e % 2 != 0 || terms[x].data.number.is_none_or(|r| r.is_zero() && e < 0) && as_scaled(terms, x).is_none() && as_power(terms, x).is_none()
+                if e > 0 && e != 2 && terms[x].data.predicate {
+                    return false;
+                }
+                let number = terms[x].data.number.is_some_and(|r| !r.is_zero() || e > 0);
+                e % 2 != 0 || !number && as_scaled(terms, x).is_none() && as_power(terms, x).is_none()
             };
             e[..] != [2] && node.children.iter().zip(e).all(|(x, e)| plain(*x, *e))
         }
@@ -327,6 +331,11 @@ pub fn product(terms: &mut Terms, factors: &[(Id, i8)]) -> Option<Id> {
         }
     }
     flat.retain(|f| f.1 != 0);
+    for f in flat.iter_mut().filter(|f| f.1 > 0) {
+        if terms[f.0].data.predicate {
+            f.1 = 2 // 0 and 1 are their own squares
+        }
+    }
     flat.sort_unstable();
     if coefficient.is_zero() || flat.is_empty() {
         return Some(number(terms, coefficient));

@@ -79,11 +79,11 @@ impl Context<'_> {
         }
         all
     }
-    /// Declares the bounds of a loop.
-    pub fn loop_bounds(&self, code: &mut Code, l: &Loop) -> Bounds {
+    /// Declares the bounds of a loop, those of its full tiles too if they are wanted.
+    pub fn loop_bounds(&self, code: &mut Code, l: &Loop, full: bool) -> Bounds {
         let (dim, size) = (self.dim_name(l.dim), self.size(l.dim));
         let names = ["low", "high", "full_low", "full_high"].map(|n| self.name(&format!("{n} of dim {}", l.dim.0), &format!("{dim}_{n}")));
-        let [low, high, full_low, full_high] = names;
+        let [low, high, mut full_low, full_high] = names;
         let axes = &self.part.dim(l.dim).axes;
         let clauses = if axes.len() == 1 { self.clauses(&l.domain) } else { vec![vec![]] };
         let masked = !l.domain.is_empty();
@@ -107,15 +107,23 @@ impl Context<'_> {
             code.line(format!("{high} = cleave::most({high}, {low});"))
         }
         let mut held = vec![];
+        if axes.len() == 1 && clauses.len() == 1 {
+            left = clauses[0].iter().any(|a| a.indices.iter().any(|i| i.0 == axes[0] && i.1 > 0))
+        }
+        if !left {
+            full_low = low.clone()
+        } else if full {
+            code.line(format!("int {full_low} = {low};"))
+        }
         match &l.domain[..] {
+            _ if !full => {}
             [conjunction] if axes.len() == 1 && clauses.len() == 1 => {
-                code.line(format!("int {full_low} = {low}, {full_high} = {high};"));
+                code.line(format!("int {full_high} = {high};"));
                 self.clip(code, &clauses[0], l.dim, axes[0], false, &full_low, &full_high);
-                left = clauses[0].iter().any(|a| a.indices.iter().any(|i| i.0 == axes[0] && i.1 > 0));
                 held = conjunction.clone()
             }
-            [] => code.line(format!("const int {full_low} = {low}, {full_high} = {high};")),
-            _ => code.line(format!("const int {full_low} = {low}, {full_high} = {low};")),
+            [] => code.line(format!("const int {full_high} = {high};")),
+            _ => code.line(format!("const int {full_high} = {low};")),
         }
         Bounds { low, high, full_low, full_high, left, held }
     }

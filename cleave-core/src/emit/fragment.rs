@@ -52,7 +52,8 @@ pub fn roles(part: &Part) -> Result<(DimId, Option<DimId>), Refusal> {
     if products.is_empty() {
         return Err("no product of matrices".into());
     }
-    let fits = |d: DimId| !part.dim(d).batch && products.iter().all(|(o, x, y)| part.of(*o).contains(d) && (part.of(*x).contains(d) != part.of(*y).contains(d)));
+    let fits =
+        |d: DimId| !part.dim(d).batch && products.iter().all(|(o, x, y)| part.of(*o).contains(d) && (part.of(*x).contains(d) != part.of(*y).contains(d)));
     let row = part.grid.iter().copied().find(|d| fits(*d)).ok_or("no grid dim is a row of every product")?;
     let others: BTreeSet<DimId> =
         products.iter().flat_map(|(o, ..)| part.of(*o).iter()).filter(|d| *d != row && part.grid.contains(d) && !part.dim(*d).batch).collect();
@@ -284,7 +285,9 @@ impl Writer<'_> {
                 Statement::Recall { .. } => return Err("a tile is kept for a later loop".into()),
                 Statement::Loop(l) if !l.keep.is_empty() => return Err("a tile is kept for a later loop".into()),
                 Statement::Loop(_) if depth > 0 => return Err("a loop in a loop".into()),
-                Statement::Reduce { over, .. } if self.shape.warp_loop > 1 && over.iter().any(|d| part.dim(d).role == Role::Loop && !part.grid.contains(&d)) => {
+                Statement::Reduce { over, .. }
+                    if self.shape.warp_loop > 1 && over.iter().any(|d| part.dim(d).role == Role::Loop && !part.grid.contains(&d)) =>
+                {
                     return Err("a reduction over the loop within a tile".into());
                 }
                 _ => {}
@@ -400,7 +403,12 @@ impl Writer<'_> {
         };
         let others = self.cx.offset(tensor, access, &position, &|d| d != Some(t.inner));
         let inner_axes = &self.cx.part.dim(t.inner).axes;
-        let last = access.dims.iter().enumerate().flat_map(|(d, f)| f.iter().enumerate().map(move |(i, f)| (d, i, *f))).rfind(|(_, _, f)| matches!(f, Factor::Axis(a) if inner_axes.contains(a)));
+        let last = access
+            .dims
+            .iter()
+            .enumerate()
+            .flat_map(|(d, f)| f.iter().enumerate().map(move |(i, f)| (d, i, *f)))
+            .rfind(|(_, _, f)| matches!(f, Factor::Axis(a) if inner_axes.contains(a)));
         let whole = self.cx.offset(tensor, access, &position, &|_| true);
         let vector = match (&inner_axes[..], last) {
             ([_], Some((d, f, _))) => {
@@ -483,7 +491,9 @@ impl Writer<'_> {
                 let transposed = t.inner == self.shape.row;
                 self.code.line(format!("cleave::read_tile<{transposed}>({name}, {tile}, warp_row, {});", self.offset(c)))
             }
-            Class::Rows => self.code.line(format!("cleave::each({name}, [&](int i, int h) {{ return {tile}.get(0, warp_row + cleave::row_of_lane() + 16 * i + 8 * h); }});")),
+            Class::Rows => self
+                .code
+                .line(format!("cleave::each({name}, [&](int i, int h) {{ return {tile}.get(0, warp_row + cleave::row_of_lane() + 16 * i + 8 * h); }});")),
             Class::Columns(c) => {
                 let offset = self.offset(c);
                 self.code.line(format!("cleave::each({name}, [&](int j, int h) {{ return {tile}.get(0, {offset} + cleave::column_of_lane() + 8 * j + h); }});"))
@@ -501,7 +511,11 @@ impl Writer<'_> {
             Statement::Load { node, .. } => {
                 let Op::Input { input, access } = g.op(*node) else { return Err(format!("t{} is loaded but no input", node.0)) };
                 if access.dims.is_empty() {
-                    return if self.cx.dtype(TensorRef::Input(*input)) == DType::I32 { self.define(*node, |w, _| w.cx.direct(&Lane { writer: w, class: Class::Scalar }, *input, access)) } else { Ok(()) };
+                    return if self.cx.dtype(TensorRef::Input(*input)) == DType::I32 {
+                        self.define(*node, |w, _| w.cx.direct(&Lane { writer: w, class: Class::Scalar }, *input, access))
+                    } else {
+                        Ok(())
+                    };
                 }
                 if self.tiles.contains_key(node) {
                     // streamed: the ring has it
@@ -697,13 +711,17 @@ impl Writer<'_> {
         let wide = self.cx.wide_of(self.cx.part.dims_of(*axes));
         let operands = g.operands(frame).to_vec();
         let name = self.cx.value_name(frame);
-        let (of_tile, before) = (self.cx.name(&format!("of tile {}", frame.0), &format!("{name}_of_tile")), self.cx.name(&format!("before {}", frame.0), &format!("{name}_before")));
+        let (of_tile, before) = (
+            self.cx.name(&format!("of tile {}", frame.0), &format!("{name}_of_tile")),
+            self.cx.name(&format!("before {}", frame.0), &format!("{name}_before")),
+        );
         let kind = self.type_of(class);
         self.code.line(format!("{kind} {of_tile};"));
         match wide[..] {
             [d] if d != self.shape.row => {
                 let inner = Class::Fragment(d);
-                let mut conditions: Vec<String> = operands[1..].iter().map(|p| format!("({})", self.cx.condition(&Lane { writer: self, class: inner }, *p))).collect();
+                let mut conditions: Vec<String> =
+                    operands[1..].iter().map(|p| format!("({})", self.cx.condition(&Lane { writer: self, class: inner }, *p))).collect();
                 conditions.extend(self.counts(inner, d));
                 let counts = if conditions.is_empty() { "true".into() } else { conditions.join(" && ") };
                 let (verb, value) = match row.of_tile {
@@ -818,7 +836,7 @@ impl Writer<'_> {
         self.shared = ring + stages * stage_bytes;
 
         self.code.open("{");
-        let bounds = self.cx.loop_bounds(&mut self.code, l);
+        let bounds = self.cx.loop_bounds(&mut self.code, l, true);
         let (low, high, full_low, full_high, left) = (bounds.low.clone(), bounds.high.clone(), bounds.full_low.clone(), bounds.full_high.clone(), bounds.left);
         self.code.line(format!("int first = {low} / {tile}, last = {low} < {high} ? ({high} + {}) / {tile} : first;", tile - 1));
         if split {
@@ -1086,7 +1104,12 @@ impl Writer<'_> {
         let line = match (class, single) {
             (Class::Fragment(c), Some(_)) if self.class(node) == Ok(class) && self.registers.contains(&node) => {
                 let axis = self.cx.part.dim(c).axes[0];
-                let unit = access.dims.iter().enumerate().flat_map(|(d, f)| f.iter().enumerate().map(move |(i, f)| (d, i, *f))).find(|(_, _, f)| *f == Factor::Axis(axis));
+                let unit = access
+                    .dims
+                    .iter()
+                    .enumerate()
+                    .flat_map(|(d, f)| f.iter().enumerate().map(move |(i, f)| (d, i, *f)))
+                    .find(|(_, _, f)| *f == Factor::Axis(axis));
                 let Some((d, f, _)) = unit else { return Err("a store that lacks its columns".into()) };
                 let stride = self.cx.stride(tensor, d as u32, f as u32);
                 let pairs = self.vector_flag(tensor, &access, (d, f), 2);

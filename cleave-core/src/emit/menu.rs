@@ -1,7 +1,7 @@
 //! The menu: which placements and tiles an instance of a kernel is compiled for.
 use super::code::Words;
-use super::part::{Context, Refusal};
 use super::fragment::{self, Shape};
+use super::part::{Context, Refusal};
 use super::{PTX, TILE, shared};
 use crate::axis::{AxisId, AxisSet};
 use crate::device::Target;
@@ -119,7 +119,13 @@ pub fn emission(kernel: &Kernel, types: &[DType], programs: &[Program], target: 
         let chip = programs[number].launches.iter().flatten().any(|p| p.dims.iter().any(|d| d.role == Role::Chip));
         let sizes: &[u32] = if chip { &[64, 128, 256] } else { &[64] };
         for &chip in sizes {
-            let heights: &[Height] = if chip > 128 { &[Height::Tall] } else if sizes.len() == 1 { &[Height::Tall, Height::Middle, Height::Low] } else { &[Height::Tall, Height::Low] };
+            let heights: &[Height] = if chip > 128 {
+                &[Height::Tall]
+            } else if sizes.len() == 1 {
+                &[Height::Tall, Height::Middle, Height::Low]
+            } else {
+                &[Height::Tall, Height::Low]
+            };
             for &rows in heights {
                 add(number, Placement::Fragment(Size { rows, chip }));
             }

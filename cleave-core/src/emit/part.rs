@@ -416,7 +416,8 @@ impl<'a> Context<'a> {
         let rank = terms.iter().map(|t| self.wide(t.2).len()).max().unwrap_or(0);
         let (full, rest): (Vec<_>, Vec<_>) = terms.into_iter().partition(|t| self.wide(t.2).len() == rank);
         let [(k, factors, x)] = &full[..] else { return plain() };
-        let mut row: Vec<String> = rest.iter().map(|(k, f, x)| format!("{} * {}", factor_text(*k * std::f64::consts::LOG2_E, f), self.element(site, *x))).collect();
+        let mut row: Vec<String> =
+            rest.iter().map(|(k, f, x)| format!("{} * {}", factor_text(*k * std::f64::consts::LOG2_E, f), self.element(site, *x))).collect();
         if constant != 0.0 {
             row.push(literal(constant * std::f64::consts::LOG2_E))
         }

@@ -284,7 +284,11 @@ impl Writer<'_> {
         });
         let whole = format!("at[{from} + {i}]");
         let guard = format!("if ({} < {}) ", self.position(dim, &self.local(dim)), bound(dim).unwrap_or(1));
-        self.code.line(if keep { format!("{guard}{whole} = {tile};") } else { format!("{tile} = {} < {} ? {whole} : 0.0f;", self.position(dim, &self.local(dim)), bound(dim).unwrap_or(1)) })
+        self.code.line(if keep {
+            format!("{guard}{whole} = {tile};")
+        } else {
+            format!("{tile} = {} < {} ? {whole} : 0.0f;", self.position(dim, &self.local(dim)), bound(dim).unwrap_or(1))
+        })
     }
     fn reset(&mut self, l: &Loop) {
         for s in &l.states {
@@ -328,7 +332,7 @@ impl Writer<'_> {
             kept.push((*n, dims, at))
         }
         self.code.open("{");
-        let bounds = self.cx.loop_bounds(&mut self.code, l);
+        let bounds = self.cx.loop_bounds(&mut self.code, l, false);
         let (low, high) = (bounds.low.clone(), bounds.high.clone());
         self.code.line(format!("int first = {low} / {tile}, last = {low} < {high} ? ({high} + {}) / {tile} : first;", tile - 1));
         if split {
@@ -438,8 +442,11 @@ impl Writer<'_> {
         for m in &members {
             let dims = self.held[&m.node].0.clone();
             let place = at(self, m.node);
-            let tower: Vec<(i8, u32, Vec<DimId>)> =
-                members.iter().filter(|x| x.tower == m.tower && x.degree < m.degree).map(|x| (x.degree, at(self, x.node), self.held[&x.node].0.clone())).collect();
+            let tower: Vec<(i8, u32, Vec<DimId>)> = members
+                .iter()
+                .filter(|x| x.tower == m.tower && x.degree < m.degree)
+                .map(|x| (x.degree, at(self, x.node), self.held[&x.node].0.clone()))
+                .collect();
             self.each(&dims, false, |w| {
                 let slot = w.slot(&dims, place, &|d| w.local(d));
                 let step = (row.step)(&w.slot(frame_dims, from, &|d| w.local(d)), &w.slot(frame_dims, to, &|d| w.local(d)), m.degree);

@@ -170,7 +170,7 @@ messages! {
 
     // the build
     no_build_script() => "kernels are compiled by the build script, and this crate has none",
-        "add `cleave = {{ version = \"0.1\", features = [\"build\"] }}` under `[build-dependencies]`, and a file `build.rs`:\nfn main() {{\n    cleave::build()\n}}";
+        "add `cleave = {{ version = \"0.1\", default-features = false, features = [\"build\"] }}` under `[build-dependencies]`, and a file `build.rs`:\nfn main() {{\n    cleave::build()\n}}";
     no_plan(kernel) => "the build script has not compiled `{kernel}`",
         "it calls `cleave::build()` and finds kernels in src, tests, benches and examples, not those that a macro writes; \
          save the file if an editor shows this";

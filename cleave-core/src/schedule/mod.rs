@@ -12,13 +12,14 @@ pub mod levels;
 pub mod roles;
 pub mod variants;
 
-use crate::axis::AxisId;
+use crate::axis::{AxisId, AxisSet};
 use crate::dtype::{DType, Element};
 use crate::graph::{Access, Graph, Input, InputId, NodeId, Output, Store};
-use crate::tile::{DimId, DimSet, Part, Program, Role, Statement, Workspace, dims_of};
+use crate::tile::{DimId, DimSet, Loop, Part, Program, Role, Statement, Workspace, dims_of};
 use elaborate::Framed;
 use roles::{StoreId, Variant};
 use std::collections::HashMap;
+use variants::Candidate;
 
 /// The most programs that an algorithm gets.
 pub const MOST_PROGRAMS: usize = 6;
@@ -30,11 +31,24 @@ const KEEP_BOUND: usize = 8192;
 pub fn programs(algorithm: u32, graph: &Graph, bounds: &[(AxisId, usize)]) -> Vec<Program> {
     let framed = variants::prepare(graph);
     let mut programs: Vec<Program> = vec![];
-    for variant in variants::variants(&framed, bounds) {
-        let p = program(algorithm, &framed, &variant, bounds);
+    let add = |programs: &mut Vec<Program>, position: usize, p: Program| {
         if programs.iter().all(|q| q.launches != p.launches) {
-            programs.push(p)
+            programs.insert(position, p)
         }
+    };
+    for Candidate { variant, keeps } in variants::candidates(&framed, bounds) {
+        let plain = program(algorithm, &framed, &variant, bounds);
+        if !plain.launches.iter().flatten().all(is_sound) {
+            continue;
+        }
+        let keep = repeated(&plain);
+        if keeps && !keep.is_empty() {
+            // before the launches that keeping may save
+            let position = if variant.chip.is_empty() { 0 } else { programs.len() };
+            add(&mut programs, position, program(algorithm, &framed, &Variant { keep, ..variant }, bounds))
+        }
+        let end = programs.len();
+        add(&mut programs, end, plain)
     }
     if programs.len() > MOST_PROGRAMS {
         programs.drain(MOST_PROGRAMS - 1..programs.len() - 1);
@@ -98,6 +112,8 @@ fn part(framed: &Framed, stores: &[StoreId], variant: &Variant) -> Part {
     let keep = dims_of(&dims, variant.keep);
     let builder = build::Builder { framed: &framed, dims: &dims, node_dims: &node_dims, grid: grid.iter().copied().collect(), keep };
     let body = builder.body();
+    let mut dims = dims;
+    roles::bound_by_tables(&mut dims, &framed.graph, &body);
     let last = body.iter().rev().find_map(|s| if let Statement::Loop(l) = s { Some(l) } else { None });
     let split = last.is_some_and(|l| !stores_in(&l.body));
     Part { graph: framed.graph, dims, node_dims, grid, body, split }
@@ -162,16 +178,35 @@ fn name(program: &Program) -> String {
     if words.is_empty() { "plain".into() } else { words.join(", ") }
 }
 
-/// Dims that several top-level loops of a part run along.
-fn repeated(part: &Part) -> DimSet {
-    let mut seen = DimSet::EMPTY;
-    let mut twice = DimSet::EMPTY;
-    for s in &part.body {
-        if let Statement::Loop(l) = s {
-            let d = DimSet::of(l.dim);
-            twice = twice.union(seen.intersection(d));
-            seen = seen.union(d)
+/// Whether every reduction sees the whole of what it reduces: none runs along a dim of which a loop around it has bound a tile. An
+/// axis that is an output's and is reduced below other loops can ask for that.
+fn is_sound(part: &Part) -> bool {
+    fn check(body: &[Statement], bound: DimSet, own: &Loop) -> bool {
+        body.iter().all(|s| match s {
+            Statement::Reduce { over, .. } => !over.intersects(bound.union(DimSet::of(own.dim))),
+            Statement::Fold { over, .. } => !over.intersects(bound),
+            Statement::Loop(l) => {
+                let bound = bound.union(DimSet::of(own.dim));
+                !bound.contains(l.dim) && check(&l.body, bound, l)
+            }
+            _ => true,
+        })
+    }
+    part.body.iter().all(|s| if let Statement::Loop(l) = s { check(&l.body, DimSet::EMPTY, l) } else { true })
+}
+
+/// The axes of dims that several top-level loops of a part run along.
+fn repeated(program: &Program) -> AxisSet {
+    let mut axes = AxisSet::EMPTY;
+    for part in program.launches.iter().flatten() {
+        let mut seen = DimSet::EMPTY;
+        for s in &part.body {
+            let Statement::Loop(l) = s else { continue };
+            if seen.contains(l.dim) {
+                part.dim(l.dim).axes.iter().for_each(|a| axes.insert(*a))
+            }
+            seen = seen.union(DimSet::of(l.dim))
         }
     }
-    twice
+    axes
 }

@@ -7,7 +7,7 @@ use super::associate::associate;
 use super::elaborate::Framed;
 use crate::axis::{AxisId, AxisSet};
 use crate::graph::{Graph, NodeId, Op};
-use crate::tile::{Dim, DimId, DimSet, Role, contraction, dims_of};
+use crate::tile::{Dim, DimId, DimSet, Role, Statement, contraction, dims_of};
 use std::collections::BTreeSet;
 
 /// A choice that the graph leaves open.
@@ -160,13 +160,25 @@ fn table_axes(framed: &Framed, loops: AxisSet) -> AxisSet {
     axes
 }
 
+/// Every contraction has the dim on both operands or on neither.
 fn is_batch(framed: &Framed, dims: &[Dim], dim: DimId) -> bool {
-    let loops = dims.iter().filter(|d| d.role == Role::Loop).flat_map(|d| d.axes.iter().copied()).collect();
-    if dims[dim.0 as usize].axes.iter().any(|a| table_axes(framed, loops).contains(*a)) {
-        return true;
-    }
     let pairs = contractions(framed, dims);
     !pairs.is_empty() && pairs.iter().all(|(x, y)| x.contains(dim) == y.contains(dim))
+}
+
+/// Makes batches of the grid dims along which a table that bounds a loop varies: loads are clipped to one length.
+pub fn bound_by_tables(dims: &mut [Dim], graph: &Graph, body: &[Statement]) {
+    for s in body {
+        let Statement::Loop(l) = s else { continue };
+        for n in l.domain.iter().flatten() {
+            let Op::Predicate(p) = graph.op(*n) else { continue };
+            let axes = graph.tables(*p).fold(AxisSet::EMPTY, |s, t| s.union(t.access.axes()));
+            for d in dims.iter_mut().filter(|d| d.role == Role::Grid && d.axes.iter().any(|a| axes.contains(*a))) {
+                d.batch = true
+            }
+        }
+        bound_by_tables(dims, graph, &l.body)
+    }
 }
 
 /// Which axes may share a dim.

@@ -8,7 +8,6 @@
 use super::associate::group;
 use super::elaborate::{Framed, elaborate};
 use super::roles::{Variant, all_stores, dims, groups, restrict};
-use super::{program, repeated};
 use crate::axis::{AxisId, AxisSet};
 use crate::graph::{Graph, NodeId, Op};
 use std::collections::BTreeSet;
@@ -20,16 +19,23 @@ pub fn prepare(graph: &Graph) -> Framed {
     group(&framed, &dims)
 }
 
-/// The variants of a graph, most promising first; the last has nothing on chip.
-pub fn variants(framed: &Framed, bounds: &[(AxisId, usize)]) -> Vec<Variant> {
+/// A variant, and whether values may be kept along the dims that its loops repeat.
+pub struct Candidate {
+    pub variant: Variant,
+    pub keeps: bool,
+}
+
+/// The candidates of a graph, most promising first; one of the last two has no bounds and is sound.
+pub fn candidates(framed: &Framed, bounds: &[(AxisId, usize)]) -> Vec<Candidate> {
     let looped = Variant { pack: true, ..Variant::default() };
     let (inner, lacking) = nested(framed);
     let whole = inner.union(lacking);
     let grid = all_stores(&framed.graph).iter().fold(AxisSet::EMPTY, |s, id| s.union(grid_of(framed, &[*id], AxisSet::EMPTY)));
     let mut variants = vec![];
     if !whole.is_empty() && !grid.is_subset(whole) {
-        variants.extend(kept(framed, Variant { chip: whole, ..looped.clone() }))
+        variants.push(Variant { chip: whole, ..looped.clone() })
     }
+    let keeps_plain = variants.is_empty();
     let cut = Variant { cuts: cuts(framed), ..looped.clone() };
     let cut = (!cut.cuts.is_empty()).then_some(cut);
     // what is bounded is small: a cut that stores only that comes first
@@ -38,39 +44,32 @@ pub fn variants(framed: &Framed, bounds: &[(AxisId, usize)]) -> Vec<Variant> {
     let is_small = |v: &Variant| v.cuts.iter().all(|n| free[n.index()].is_subset(bounded));
     let (small, large): (Vec<_>, Vec<_>) = cut.into_iter().partition(is_small);
     variants.splice(0..0, small);
-    let mut last = kept(framed, looped.clone());
-    let plain = last.pop();
-    if variants.is_empty() {
-        variants.extend(last)
-    }
     variants.extend(large);
     if inner != whole && !inner.is_empty() {
         variants.push(Variant { chip: inner, ..looped.clone() })
     }
     // a mask that varies along a packed axis bounds its loop better where the axis is alone
     if packs_a_mask(framed, &looped) {
-        let first = variants.first().or(plain.as_ref()).cloned();
-        variants.extend(first.map(|v| Variant { pack: false, ..v }))
+        let first = variants.first().unwrap_or(&looped).clone();
+        variants.push(Variant { pack: false, ..first })
     }
-    variants.extend(plain);
-    variants
+    let mut candidates: Vec<Candidate> = variants.into_iter().map(|variant| Candidate { keeps: variant.chip == whole, variant }).collect();
+    // where the loops of the plain program would nest along one axis, a launch of its own takes the inner one out
+    let rescue = Variant { cuts: reused(framed), ..looped.clone() };
+    candidates.push(Candidate { variant: looped, keeps: keeps_plain });
+    if !rescue.cuts.is_empty() {
+        let position = candidates.len() - 1;
+        candidates.insert(position, Candidate { variant: rescue, keeps: false })
+    }
+    candidates
 }
 
-/// The variant with values kept along the dims that its loops repeat, if there are any, and the variant.
-fn kept(framed: &Framed, variant: Variant) -> Vec<Variant> {
-    let built = program(0, framed, &variant, &[]);
-    let mut keep = AxisSet::EMPTY;
-    for p in built.launches.iter().flatten() {
-        keep = repeated(p).iter().flat_map(|d| &p.dim(d).axes).fold(keep, |s, a| s.union(AxisSet::of(*a)))
-    }
-    if keep.is_empty() { vec![variant] } else { vec![Variant { keep, ..variant.clone() }, variant] }
-}
-
+/// Whether the packed dims of any part hold an axis along which a mask of it varies.
 fn packs_a_mask(framed: &Framed, variant: &Variant) -> bool {
-    let built = program(0, framed, variant, &[]);
-    built.launches.iter().flatten().any(|p| {
-        let packed: AxisSet = p.dims.iter().filter(|d| d.axes.len() > 1).flat_map(|d| d.axes.iter().copied()).collect();
-        p.graph.nodes.iter().any(|n| matches!(&n.op, Op::Predicate(q) if p.graph.predicate(*q).free().intersects(packed)))
+    groups(framed, variant.chip).iter().any(|stores| {
+        let part = restrict(framed, stores);
+        let packed: AxisSet = dims(&part, variant).iter().filter(|d| d.axes.len() > 1).flat_map(|d| d.axes.iter().copied()).collect();
+        part.live().iter().any(|n| matches!(part.graph.op(*n), Op::Predicate(q) if part.graph.predicate(*q).free().intersects(packed)))
     })
 }
 
@@ -152,16 +151,42 @@ impl View {
     }
 }
 
-/// The axes of reductions that run inside other loops, and the grid axes that these reductions lack.
+/// The axes that take every reduction out of the loops of others, and the grid axes that these reductions lack. The innermost go
+/// first: with their axes on chip, others may no longer be inside a loop.
 fn nested(framed: &Framed) -> (AxisSet, AxisSet) {
     let (mut inner, mut lacking) = (AxisSet::EMPTY, AxisSet::EMPTY);
-    for view in views(framed, AxisSet::EMPTY) {
-        for &n in view.live.iter().filter(|n| view.is_nested(**n)) {
-            inner = inner.union(view.graph().op(n).reduced());
-            lacking = lacking.union(view.lacking(n))
+    loop {
+        let before = inner;
+        for view in views(framed, inner) {
+            let nested: Vec<NodeId> = view.live.iter().copied().filter(|n| view.is_nested(*n)).collect();
+            let innermost = |n: &&NodeId| nested.iter().all(|m| m == *n || !view.graph().cone([**n]).contains(m));
+            for &n in nested.iter().filter(innermost) {
+                inner = inner.union(view.graph().op(n).reduced());
+                lacking = lacking.union(view.lacking(n))
+            }
+        }
+        if inner == before {
+            return (inner, lacking);
         }
     }
-    (inner, lacking)
+}
+
+/// Reductions inside loops along an axis above which that axis is free again.
+fn reused(framed: &Framed) -> Vec<NodeId> {
+    let mut found: BTreeSet<NodeId> = BTreeSet::new();
+    for view in views(framed, AxisSet::EMPTY) {
+        let g = view.graph();
+        for &n in view.live.iter().filter(|n| view.is_nested(**n)) {
+            let axes = g.op(n).reduced().intersection(view.loops);
+            let above = |m: NodeId| m != n && g.cone([m]).contains(&n);
+            let again = view.live.iter().any(|m| above(*m) && view.free(*m).intersects(axes));
+            if again || g.stores().any(|s| s.1.access.axes().intersects(axes)) {
+                found.insert(n);
+            }
+        }
+    }
+    let innermost = |n: &&NodeId| found.iter().all(|m| m == *n || !framed.graph.cone([**n]).contains(m));
+    found.iter().filter(innermost).copied().collect()
 }
 
 /// The nodes that may be left to an earlier launch: the innermost ones that would be computed again inside the loop of another

@@ -10,7 +10,7 @@
 //! ```
 use super::{DimId, DimSet, Loop, Part, Program, Role, Statement};
 use crate::frame::row;
-use crate::graph::{Access, Factor, NodeId, Op};
+use crate::graph::{Access, Factor, NodeId, Op, PredicateId};
 use std::fmt;
 
 impl fmt::Display for Program {
@@ -44,6 +44,9 @@ impl fmt::Display for Part {
             write!(f, "  on chip {}", chip.join(" "))?
         }
         writeln!(f, "{}", if self.split { "  split" } else { "" })?;
+        for p in predicates(self) {
+            writeln!(f, "  where p{} = {}", p.0, crate::show::predicate(&self.graph, self.graph.predicate(p)))?
+        }
         printer.body(&self.body, 1, f)
     }
 }
@@ -70,6 +73,13 @@ fn inline(part: &Part) -> Vec<bool> {
         }
     }
     (0..maps.len()).map(|n| maps[n] && (uses[n] == 1 || part.graph.nodes[n].operands.is_empty())).collect()
+}
+
+/// The predicates that a part uses.
+fn predicates(part: &Part) -> Vec<PredicateId> {
+    let mut used: Vec<PredicateId> = part.graph.nodes.iter().filter_map(|n| if let Op::Predicate(p) = n.op { Some(p) } else { None }).collect();
+    used.sort();
+    used
 }
 
 struct Printer<'a> {

@@ -52,10 +52,10 @@ fn rejection(kernel: &Kernel, name: &str, change: impl Fn(&mut Row)) -> String {
 
 #[test]
 fn a_wrong_row_is_rejected_by_the_check_with_the_name_of_the_algorithm() {
-    // the addend that leaves the maximum is lost
-    let lost = Term::Maximum(Axes::Is('A'), &Term::Any('x'), Some('p'));
-    let message = rejection(&workloads::shifted_maximum(), "shift a maximum", |r| r.right = lost);
-    assert!(message.starts_with("algorithm `") && message.contains("of kernel `shifted_maximum` is not equal to its source"), "{message}");
+    // the factors that are not contracted first are lost
+    const LOST: Term = Term::Sum(Axes::Is('A'), &Term::Sum(Axes::Is('B'), &Term::Any('x')));
+    let message = rejection(&workloads::matmul_rowsum(), "contract first", |r| r.right = LOST);
+    assert!(message.starts_with("algorithm `w over K,N first` of kernel `matmul_rowsum` is not equal to its source"), "{message}");
 }
 
 #[test]
@@ -73,4 +73,15 @@ fn the_maximum_of_exponentials_over_an_empty_domain_is_no_exponential() {
     const RIGHT: Term = Term::Apply(Function::Exp, &Term::Maximum(Axes::Is('A'), &Term::Any('x'), Some('p')));
     let message = rejection(&workloads::masked_maximum_of_exponentials(), "maximum of an exp", |r| (r.left, r.right) = (MASKED, RIGHT));
     assert!(message.contains("is 0 instead of -inf"), "{message}");
+}
+
+/// `UPDATE=1` rewrites the pinned table.
+#[test]
+fn the_table_reads_as_pinned() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/algebra/rules.txt");
+    let got: String = TABLE.iter().map(|r| format!("{r}\n")).collect();
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &got).unwrap()
+    }
+    assert_eq!(got, std::fs::read_to_string(&path).unwrap_or_default());
 }

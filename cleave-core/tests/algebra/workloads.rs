@@ -332,7 +332,6 @@ pub fn for_rows() -> Vec<(&'static str, Kernel)> {
         ("shifted maximum", shifted_maximum()),
         ("scaled maximum", scaled_maximum()),
         ("maximum of exponentials", maximum_of_exponentials()),
-        ("masked twice", masked_twice()),
         ("exponential of a logarithm", exponential_of_a_logarithm()),
         ("common weights", common_weights()),
         ("logarithm within a difference", logarithm_within_a_difference()),
@@ -404,18 +403,6 @@ pub fn maximum_of_exponentials() -> Kernel {
     let y = f.log(m);
     f.store("y", "M", y);
     f.kernel("maximum_of_exponentials")
-}
-
-/// A masked value masked by the same predicate once more.
-pub fn masked_twice() -> Kernel {
-    let mut f = Formula::default();
-    let (a, b) = (f.read("a", "M N"), f.read("b", "M"));
-    let mask = f.at_least_zero(&[("M", 1)], &[("len", "", -1)], &[], 0);
-    let s = f.mul(&[mask, a]);
-    let s = f.sum("N", s);
-    let y = f.mul(&[mask, s, b]);
-    f.store("y", "M", y);
-    f.kernel("masked_twice")
 }
 
 /// exp(log x + y) for a positive x.

@@ -2,8 +2,10 @@
 #![cfg(feature = "compiler")]
 mod kernels;
 
-use cleave_core::dtype::DType;
+use cleave_core::dtype::{DType, Element};
 use cleave_core::extent;
+use cleave_core::graph::{Factor, Op};
+use cleave_core::kernel::{Algorithm, Kernel};
 use cleave_core::oracle::{self, Tensor};
 use cleave_core::schedule::interpret::{self, Arithmetic, Settings};
 use cleave_core::schedule::programs;
@@ -16,34 +18,37 @@ fn printed(k: &kernels::Kernel) -> String {
     programs(0, &k.graph, &k.bounds).iter().map(|p| p.to_string()).collect::<Vec<_>>().join("\n")
 }
 
-/// `UPDATE=1` rewrites the files.
+/// Whether a text differs from its snapshot; `UPDATE=1` rewrites that first.
+fn differs(folder: &Path, name: &str, text: &str) -> bool {
+    let file = folder.join(format!("{name}.txt"));
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::create_dir_all(folder).expect("a folder for snapshots");
+        std::fs::write(&file, text).expect("a snapshot can be written")
+    }
+    std::fs::read_to_string(&file).ok().as_deref() != Some(text)
+}
+
+/// A generator of numbers in 0..1, the same in every run.
+fn random(seed: u64) -> impl FnMut() -> f64 {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
 #[test]
 fn tile_programs_are_those_of_the_snapshots() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schedule/snapshots");
-    let mut wrong = vec![];
-    for k in kernels::all() {
-        let file = folder.join(format!("{}.txt", k.name));
-        let text = printed(&k);
-        if std::env::var_os("UPDATE").is_some() {
-            std::fs::create_dir_all(&folder).expect("a folder for snapshots");
-            std::fs::write(&file, &text).expect("a snapshot can be written")
-        }
-        if std::fs::read_to_string(&file).ok().as_deref() != Some(&text) {
-            wrong.push(k.name)
-        }
-    }
+    let wrong: Vec<&str> = kernels::all().iter().filter(|k| differs(&folder, k.name, &printed(k))).map(|k| k.name).collect();
     assert!(wrong.is_empty(), "differ from their snapshots (UPDATE=1 rewrites them): {wrong:?}");
 }
 
 /// Values of a kernel's inputs: uniform in -1..1, `scale` an amplitude, tables between 0 and the cache's extent.
 fn inputs(k: &kernels::Kernel, extents: &[i64], amplitude: f64, seed: u64) -> Vec<Tensor> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut uniform = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 11) as f64 / (1u64 << 53) as f64
-    };
+    let mut uniform = random(seed);
     let tensors = k.graph.inputs.iter().map(|input| {
         let shape = extent::shape(&input.storage, extents);
         let count = shape.iter().product::<i64>();
@@ -194,4 +199,70 @@ fn loads_that_the_interpreter_counts_are_those_of_the_model() {
         }
     }
     assert!(compared > 500, "{compared}");
+}
+
+/// The corpus of the front end, with the algorithms that the search finds.
+fn corpus() -> Vec<(Kernel, Vec<Algorithm>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels/pass");
+    let files = std::fs::read_dir(folder).expect("the corpus").map(|f| f.expect("an entry").path());
+    let mut files: Vec<_> = files.filter(|p| p.extension().is_some_and(|e| e == "rs")).collect();
+    files.sort();
+    let texts = files.iter().map(|f| std::fs::read_to_string(f).expect("a kernel's text"));
+    let kernels = texts.flat_map(|t| cleave_core::frontend::from_source(&t).unwrap_or_else(|e| panic!("{}", e.render(&t))));
+    kernels.map(|k| (cleave_core::algebra::search(&k).algorithms, k)).map(|(a, k)| (k, a)).collect()
+}
+
+#[test]
+fn programs_of_searched_kernels_are_those_of_the_snapshots_and_equal_the_oracle() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schedule/corpus");
+    let mut wrong = vec![];
+    for (k, algorithms) in corpus() {
+        let mut text = String::new();
+        let mut extents: Vec<i64> = (0..k.graph.axes.len()).map(|i| [3, 2, 5, 4, 7, 3, 6][i % 7]).collect();
+        // a tensor that is read under other axes gives them its extents
+        for n in &k.graph.nodes {
+            let Op::Input { input, access } = &n.op else { continue };
+            for (read, stored) in access.dims.iter().flatten().zip(k.graph.input(*input).storage.dims.iter().flatten()) {
+                if let (Factor::Axis(a), Factor::Axis(b)) = (read, stored) {
+                    extents[a.0 as usize] = extents[b.0 as usize]
+                }
+            }
+        }
+        let mut random = random(11);
+        let tensors = k.graph.inputs.iter().map(|input| {
+            let shape = extent::shape(&input.storage, &extents);
+            let count = shape.iter().product::<i64>();
+            let whole = input.element == Element::Type(DType::I32);
+            let values = (0..count).map(|_| if whole { (random() * 4.0).floor() } else { random() + 0.1 });
+            Tensor { values: values.collect(), shape }
+        });
+        let inputs: Vec<Tensor> = tensors.collect();
+        let want = oracle::evaluate(&k.graph, &extents, &inputs);
+        for (i, a) in algorithms.iter().enumerate() {
+            text += &format!("==== {}\n", a.name);
+            for program in programs(i as u32, &a.graph, &k.bounds) {
+                text += &format!("{program}\n");
+                for (tile, pieces) in [(2, 1), (3, 3), (64, 1)] {
+                    let settings = Settings { tile: &|_, _| tile, pieces, arithmetic: Arithmetic::Double, types: None };
+                    let (got, _) = interpret::run(&program, &extents, &inputs, &settings);
+                    for ((g, w), o) in got.iter().zip(&want).zip(&k.graph.outputs) {
+                        let d = difference(g, w);
+                        assert!(
+                            d <= 1e-9,
+                            "{} {}: `{}` is off by {d:e}, tile {tile}, {pieces} pieces\n{program}\n{:?}\n{:?}",
+                            k.name,
+                            a.name,
+                            o.name,
+                            g.values,
+                            w.values
+                        )
+                    }
+                }
+            }
+        }
+        if differs(&folder, &k.name, &text) {
+            wrong.push(k.name)
+        }
+    }
+    assert!(wrong.is_empty(), "differ from their snapshots (UPDATE=1 rewrites them): {wrong:?}");
 }

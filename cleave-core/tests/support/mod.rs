@@ -170,8 +170,7 @@ impl Problem {
             inputs.push(placed);
             values.push(v)
         }
-        let outputs: Vec<Placed> =
-            g.outputs.iter().map(|o| Placed::new(&o.name, o.element.resolve(types), extent::shape(&o.storage, &extents), pad)).collect();
+        let outputs: Vec<Placed> = g.outputs.iter().map(|o| Placed::new(&o.name, o.element.resolve(types), extent::shape(&o.storage, &extents), pad)).collect();
         let expected = if check {
             let tensors: Vec<Tensor> = inputs.iter().zip(&values).map(|(p, v)| Tensor::new(p.shape.clone(), v.clone())).collect();
             oracle::evaluate(g, &extents, &tensors).into_iter().map(|t| t.values).collect()

@@ -211,7 +211,7 @@ impl<'a, 'b> Block<'a, 'b> {
         for step in &body[start..] {
             match step {
                 Step::Load(node) => self.load(*node),
-                Step::Recall { node, .. } => {
+                Step::Recall(node) => {
                     self.fresh(*node);
                 }
                 Step::Group(group) => self.group(group),
@@ -306,25 +306,21 @@ impl<'a, 'b> Block<'a, 'b> {
             all
         };
         let mut dims = [Extent { length: 1, a: 0, b: 0, c: 0 }; MAX_DIMS];
-        let mut shape = None;
-        for _ in 0..2 {
+        let shape = loop {
             for (e, d) in dims.iter_mut().zip(&all) {
                 let i = d.0 as usize;
                 *e = Extent { length: self.length(*d), a: a.strides[i], b: b.strides[i], c: c.strides[i] }
             }
-            let s = contraction::Shape::new(&dims[..all.len()], |i| over.contains(all[i]), (a.dtype, b.dtype));
-            let (single_a, single_b) = s.wants_single();
-            shape = Some(s);
+            let shape = contraction::Shape::new(&dims[..all.len()], |i| over.contains(all[i]), (a.dtype, b.dtype));
+            let (single_a, single_b) = shape.wants_single();
             if (!single_a || a.dtype == DType::F32) && (!single_b || b.dtype == DType::F32) {
-                break;
+                break shape;
             }
-            // the copies have other strides
+            // the copies have other strides, and so perhaps another shape; at most both are copied
             (a, b) = (self.materialise(x, single_a), self.materialise(y, single_b))
-        }
-        if let Some(shape) = shape {
-            let matrix = |v: Value| Matrix { pointer: v.pointer, dtype: v.dtype };
-            unsafe { contraction::multiply(&shape, matrix(a), matrix(b), c.pointer.cast(), fold) }
-        }
+        };
+        let matrix = |v: Value| Matrix { pointer: v.pointer, dtype: v.dtype };
+        unsafe { contraction::multiply(&shape, matrix(a), matrix(b), c.pointer.cast(), fold) }
     }
 
     fn fold(&mut self, node: NodeId, maximum: bool) {

@@ -9,7 +9,7 @@ use cleave_core::axis::AxisSet;
 use cleave_core::cost::Polynomial;
 use cleave_core::frame::{Statistic, row};
 use cleave_core::graph::{Factor, FrameKind, Graph, InputId, NodeId, Op};
-use cleave_core::tile::{self, DimId, DimSet, Role, Statement};
+use cleave_core::tile::{self, DimId, DimSet, Statement};
 use std::collections::HashMap;
 
 /// Dims that a part may have.
@@ -47,14 +47,31 @@ pub struct Buffer {
 #[derive(Debug)]
 pub enum Step {
     Load(NodeId),
-    Recall { node: NodeId, dim: DimId },
+    Recall(NodeId),
     Group(Group),
-    Contract { node: NodeId, x: NodeId, y: NodeId, over: DimSet, fold: bool },
+    Contract {
+        node: NodeId,
+        x: NodeId,
+        y: NodeId,
+        over: DimSet,
+        fold: bool,
+    },
     /// Adds the tile's reduction to what is carried, or keeps the greater.
-    Fold { node: NodeId, maximum: bool },
-    Rebase { frame: NodeId, kind: FrameKind, the_loop: usize, state: usize },
+    Fold {
+        node: NodeId,
+        maximum: bool,
+    },
+    Rebase {
+        frame: NodeId,
+        kind: FrameKind,
+        the_loop: usize,
+        state: usize,
+    },
     /// The value of a frame that is whole within a tile.
-    Settle { frame: NodeId, kind: FrameKind },
+    Settle {
+        frame: NodeId,
+        kind: FrameKind,
+    },
     Loop(Loop),
 }
 
@@ -113,7 +130,8 @@ impl Part {
         }
         let order = order(source);
         let layout: Vec<Vec<DimId>> = source.node_dims.iter().map(|s| order.iter().copied().filter(|d| s.contains(*d)).collect()).collect();
-        let mut decoder = Decoder { part: source, order, layout, computed: vec![false; source.graph.nodes.len()], operands: vec![false; source.graph.nodes.len()], loops: 0 };
+        let mut decoder =
+            Decoder { part: source, order, layout, computed: vec![false; source.graph.nodes.len()], operands: vec![false; source.graph.nodes.len()], loops: 0 };
         decoder.survey(&source.body);
         let drafts = decoder.body(&source.body, true, &mut HashMap::new(), &[]);
         let mut needed = vec![false; source.graph.nodes.len()];
@@ -199,8 +217,8 @@ impl Decoder<'_> {
                     out.push(Draft::Step(Step::Load(*node)));
                     available.insert(*node, out.len());
                 }
-                Statement::Recall { node, dim } => {
-                    let step = if matches!(self.part.graph.op(*node), Op::Input { .. }) { Step::Load(*node) } else { Step::Recall { node: *node, dim: *dim } };
+                Statement::Recall { node, .. } => {
+                    let step = if matches!(self.part.graph.op(*node), Op::Input { .. }) { Step::Load(*node) } else { Step::Recall(*node) };
                     out.push(Draft::Step(step));
                     available.insert(*node, out.len());
                 }
@@ -334,7 +352,7 @@ impl Decoder<'_> {
         for draft in drafts {
             match draft {
                 Draft::Step(Step::Contract { x, y, .. }) => [x, y].iter().for_each(|n| needed[n.index()] = true),
-                Draft::Step(Step::Recall { node, .. }) => needed[node.index()] = true,
+                Draft::Step(Step::Recall(node)) => needed[node.index()] = true,
                 Draft::Step(_) => {}
                 Draft::Loop(l, body) => {
                     l.source.keep.iter().for_each(|n| needed[n.index()] = true);
@@ -398,11 +416,4 @@ fn work(part: &tile::Part) -> Polynomial {
         }
     }
     work
-}
-
-impl Part {
-    /// Whether a dim's tile is its whole extent.
-    pub fn is_whole(&self, dim: DimId) -> bool {
-        self.source.dim(dim).role == Role::Chip
-    }
 }

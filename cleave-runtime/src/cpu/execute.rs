@@ -91,7 +91,8 @@ pub fn run(decoded: &Decoded, tiles: &Tiles, pieces: usize, extents: &[i64], ten
             let tiles = tiles.get(l).and_then(|t| t.get(p)).ok_or(ExecuteError::Tiles)?;
             shapes.push(Shape::new(part, tiles, extents))
         }
-        let mut jobs: Vec<Job> = launch.iter().zip(&shapes).map(|(part, shape)| Job::new(decoded, part, shape, pieces, extents, tensors, &workspaces)).collect();
+        let mut jobs: Vec<Job> =
+            launch.iter().zip(&shapes).map(|(part, shape)| Job::new(decoded, part, shape, pieces, extents, tensors, &workspaces)).collect();
         for job in &mut jobs {
             if job.pieces > 1 {
                 reserve(&mut job.partials, job.items * job.pieces * job.state);
@@ -193,7 +194,10 @@ impl<'a> Job<'a> {
             .collect();
         let split = part.body.iter().find_map(|s| if let Step::Loop(l) = s { l.is_split.then_some(l) } else { None });
         let state = split.map_or(0, |l| {
-            l.carried.iter().map(|(n, _)| part.layout[n.index()].iter().map(|d| shape.tiles[d.0 as usize] as usize).product::<usize>().next_multiple_of(16)).sum()
+            l.carried
+                .iter()
+                .map(|(n, _)| part.layout[n.index()].iter().map(|d| shape.tiles[d.0 as usize] as usize).product::<usize>().next_multiple_of(16))
+                .sum()
         });
         let pieces = if split.is_some() { pieces.max(1) } else { 1 };
         let items = grid.iter().product();

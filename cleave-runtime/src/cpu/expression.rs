@@ -34,7 +34,11 @@ pub enum Work {
     /// The position along an axis.
     Position(AxisId),
     /// Adds the first operand to a slot, or keeps the greatest, where the masks hold.
-    Reduce { maximum: bool, propagate: bool, masks: Vec<u16> },
+    Reduce {
+        maximum: bool,
+        propagate: bool,
+        masks: Vec<u16>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -54,7 +58,11 @@ pub enum Slot {
     Tile(NodeId),
     /// How many elements a frame's mean has.
     Count(NodeId),
-    Output { output: u32, store: u32, first: DimSet },
+    Output {
+        output: u32,
+        store: u32,
+        first: DimSet,
+    },
 }
 
 /// One way to run a group.
@@ -78,12 +86,29 @@ pub struct Group {
 /// What a group computes.
 #[derive(Clone, Debug)]
 pub enum Item {
-    Map { node: NodeId, keep: bool },
+    Map {
+        node: NodeId,
+        keep: bool,
+    },
     /// A sum or maximum of a body within a tile.
-    Reduce { node: NodeId, body: NodeId, maximum: bool, propagate: bool, predicates: Vec<NodeId> },
+    Reduce {
+        node: NodeId,
+        body: NodeId,
+        maximum: bool,
+        propagate: bool,
+        predicates: Vec<NodeId>,
+    },
     /// The number of elements at which the predicates hold.
-    Count { node: NodeId, predicates: Vec<NodeId> },
-    Store { node: NodeId, output: u32, store: u32, first: DimSet },
+    Count {
+        node: NodeId,
+        predicates: Vec<NodeId>,
+    },
+    Store {
+        node: NodeId,
+        output: u32,
+        store: u32,
+        first: DimSet,
+    },
 }
 
 /// Compiles items; `computed` says whether a node is a value that some statement made.

@@ -1,6 +1,6 @@
 //! Which buffers a part needs, and from when to when. In: decoded steps. Out: [`Buffer`]s; two whose lifetimes are disjoint may share
 //! memory.
-use super::decode::{Buffer, Part, Step};
+use super::decode::{Buffer, Loop, Part, Step};
 use super::expression::{Group, Slot};
 use cleave_core::graph::NodeId;
 use cleave_core::graph::Op;
@@ -28,13 +28,15 @@ struct Survey<'a> {
     around: Vec<usize>,
     /// Where each loop is entered and left.
     spans: Vec<(usize, usize)>,
+    /// The loops entered so far, with what they carry.
+    entered: Vec<&'a Loop>,
     events: Vec<Event>,
     /// Kept values with the dim that they span wholly.
     kept: Vec<(NodeId, DimId, usize)>,
 }
 
 pub fn assign(part: &mut Part) {
-    let mut survey = Survey { part, position: 0, around: vec![], spans: vec![], events: vec![], kept: vec![] };
+    let mut survey = Survey { part, position: 0, around: vec![], spans: vec![], entered: vec![], events: vec![], kept: vec![] };
     survey.walk(&part.body);
     let Survey { spans, events, kept, .. } = survey;
     let mut order: Vec<Holds> = vec![];
@@ -86,7 +88,7 @@ pub fn assign(part: &mut Part) {
     }
 }
 
-fn with_loop(body: &[Step], index: usize, f: &mut dyn FnMut(&super::decode::Loop)) {
+fn with_loop(body: &[Step], index: usize, f: &mut dyn FnMut(&Loop)) {
     for s in body {
         if let Step::Loop(l) = s {
             if l.index == index {
@@ -108,28 +110,33 @@ fn set_buffer(body: &mut [Step], index: usize, buffer: usize) {
     }
 }
 
-impl Survey<'_> {
+impl<'a> Survey<'a> {
     fn event(&mut self, holds: Holds) {
         self.events.push(Event { holds, position: self.position, loops: self.around.clone() })
     }
-    /// A value is read: it may be a carried one, which lives in its loop's buffer.
-    fn read(&mut self, node: NodeId) {
-        let mut owner = None;
-        find_owner(&self.part.body, node, &mut owner);
-        if let Some(l) = owner {
+    /// The loop that carries a node at this place: the same node may be carried by several, one after the other.
+    fn owner(&self, node: NodeId) -> Option<usize> {
+        self.entered.iter().rev().find(|l| l.carried.iter().any(|c| c.0 == node)).map(|l| l.index)
+    }
+    fn carried(&mut self, node: NodeId) {
+        if let Some(l) = self.owner(node) {
             self.event(Holds::States(l))
         }
-        if owner.is_none() || matches!(self.part.graph().op(node), Op::Frame(..)) {
+    }
+    /// A value is read: it may be a carried one, which lives in its loop's buffer.
+    fn read(&mut self, node: NodeId) {
+        self.carried(node);
+        if self.owner(node).is_none() || matches!(self.part.graph().op(node), Op::Frame(..)) {
             self.event(Holds::Value(node))
         }
     }
-    fn walk(&mut self, body: &[Step]) {
+    fn walk(&mut self, body: &'a [Step]) {
         for s in body {
             self.position += 1;
             match s {
                 // a copy as f32, where one is needed
                 Step::Load(n) => self.event(Holds::Value(*n)),
-                Step::Recall { node, .. } => self.read(*node),
+                Step::Recall(node) => self.read(*node),
                 Step::Group(g) => self.group(g),
                 Step::Contract { node, x, y, fold, .. } => {
                     self.read(*x);
@@ -160,6 +167,7 @@ impl Survey<'_> {
                     while self.spans.len() <= l.index {
                         self.spans.push((0, 0))
                     }
+                    self.entered.push(l);
                     self.event(Holds::States(l.index));
                     self.around.push(l.index);
                     self.walk(&l.body);
@@ -182,13 +190,6 @@ impl Survey<'_> {
             }
         }
     }
-    fn carried(&mut self, node: NodeId) {
-        let mut owner = None;
-        find_owner(&self.part.body, node, &mut owner);
-        if let Some(l) = owner {
-            self.event(Holds::States(l))
-        }
-    }
     fn group(&mut self, g: &Group) {
         for s in &g.slots {
             match s {
@@ -203,16 +204,9 @@ impl Survey<'_> {
     }
 }
 
-/// The loop that carries a node.
-fn find_owner(body: &[Step], node: NodeId, owner: &mut Option<usize>) {
-    for s in body {
-        if let Step::Loop(l) = s {
-            if l.carried.iter().any(|c| c.0 == node) {
-                *owner = Some(l.index)
-            }
-            find_owner(&l.body, node, owner)
-        }
-    }
+/// Whether a loop carries a node.
+fn is_carried(body: &[Step], node: NodeId) -> bool {
+    body.iter().any(|s| matches!(s, Step::Loop(l) if l.carried.iter().any(|c| c.0 == node) || is_carried(&l.body, node)))
 }
 
 impl Part {
@@ -225,8 +219,6 @@ impl Part {
     }
     /// Whether a reduction's result within the tile is added to a carried one, or is a frame's statistic.
     pub fn is_folded(&self, node: NodeId) -> bool {
-        let mut owner = None;
-        find_owner(&self.body, node, &mut owner);
-        owner.is_some() || matches!(self.graph().op(node), Op::Frame(..))
+        is_carried(&self.body, node) || matches!(self.graph().op(node), Op::Frame(..))
     }
 }

@@ -97,12 +97,13 @@ impl CudaDevice {
 fn model(context: &CudaContext, capability: u32) -> Result<DeviceModel, DriverError> {
     let read = |a: Attribute| context.attribute(a).map(|v| v.max(0) as f64);
     let units = read(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?.max(1.0);
-    let clock = read(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)? * 1e3;
-    let memory_clock = read(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)? * 1e3;
-    let bus_bytes = read(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)? / 8.0;
+    // some integrated devices and virtual machines hide their clocks
+    let told = |a: Attribute| read(a).unwrap_or(0.0);
+    let clock = told(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE) * 1e3;
+    let memory_clock = told(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE) * 1e3;
+    let bus_bytes = told(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH) / 8.0;
     let chip_bytes = read(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)? as u64;
     let (_, half, single) = THROUGHPUT.iter().rev().find(|t| t.0 <= capability).unwrap_or(&THROUGHPUT[0]);
-    // some integrated devices and virtual machines hide their clocks
     let or = |value: f64, fallback: f64| if value > 0.0 { value } else { fallback };
     let clock = or(clock, 1.5e9);
     Ok(DeviceModel {

@@ -5,7 +5,7 @@ use crate::error::{Doing, Error, Result};
 use crate::layout::row_major;
 use cleave_core::graph::{Access, Factor};
 use cleave_core::plan::{Entry, PlanFile, TensorRef, Word};
-use cleave_core::tile::{Part, Program, Role};
+use cleave_core::tile::{DimId, Part, Program, Role};
 use cudarc::driver::{CudaFunction, CudaSlice, CudaStream, result};
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -108,10 +108,16 @@ impl Scratch {
     }
 }
 
-/// Tiles of a dim of a part: 1 for a dim on chip.
+/// Tiles of a dim of a part: 1 for a dim on chip, and for an empty one that some store lacks, which is written all the same.
 fn tiles_of(part: &Part, dim: usize, tile: u32, extents: &[i64]) -> u64 {
-    let extent = part.extent(cleave_core::tile::DimId(dim as u8), extents).max(0) as u64;
-    if part.dims[dim].role == Role::Chip { 1 } else { extent.div_ceil(tile.max(1) as u64) }
+    let id = DimId(dim as u8);
+    let extent = part.extent(id, extents).max(0) as u64;
+    let lacked = || part.graph.stores().any(|s| !part.dims_of(s.1.access.axes()).contains(id));
+    match part.dims[dim].role {
+        Role::Chip => 1,
+        _ if extent == 0 => lacked() as u64,
+        _ => extent.div_ceil(tile.max(1) as u64),
+    }
 }
 
 /// Where the scratch tensors of a program lie, and the end of the last.
@@ -280,5 +286,113 @@ impl Loaded {
             .doing(|| "launching".into())?
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cleave_core::axis::AxisId;
+    use cleave_core::device::Target;
+    use cleave_core::dtype::{DType, Element};
+    use cleave_core::graph::{Graph, InputId};
+    use cleave_core::kernel::Kernel;
+    use cleave_core::plan::{Launch, VERSION};
+    use cleave_core::tile::{Dim, Workspace};
+
+    /// `x[(K, G), N]`, a workspace over `[K, N]`, one launch of two parts: a grid over K and G, a grid over N.
+    fn file(words: Vec<Word>) -> (PlanFile, Entry) {
+        let mut graph = Graph::default();
+        let [k, g, n] = ["K", "G", "N"].map(|a| graph.add_axis(a));
+        let storage = Access { dims: vec![vec![Factor::Axis(k), Factor::Axis(g)], vec![Factor::Axis(n)]] };
+        graph.add_input("x", Element::Type(DType::F32), storage.clone());
+        graph.add_output("y", Element::Type(DType::F32), storage, vec![]);
+        let dim = |a: AxisId, role| Dim { axes: vec![a], role, batch: false };
+        let part = |dims: Vec<Dim>| {
+            let grid = (0..dims.len() as u8).map(DimId).filter(|d| dims[d.0 as usize].role == Role::Grid).collect();
+            Part { graph: graph.clone(), dims, node_dims: vec![], grid, body: vec![], split: true }
+        };
+        let parts = vec![part(vec![dim(k, Role::Grid), dim(g, Role::Grid), dim(n, Role::Chip)]), part(vec![dim(n, Role::Grid)])];
+        let program = Program { launches: vec![parts], workspaces: vec![Workspace { axes: vec![k, n] }], ..Default::default() };
+        let launch = Launch { module: 0, symbol: "f".into(), threads: 128, shared_bytes: 0, words, partial_bytes: vec![100, 8] };
+        let entry = Entry { program: 0, target: Target::Portable, tiles: vec![vec![vec![1, 4, 256], vec![64]]], launches: vec![launch], guards: vec![] };
+        let kernel = Kernel { name: "f".into(), graph, params: vec![], bounds: vec![] };
+        (PlanFile { version: VERSION, key: 0, kernel, algorithms: vec![], programs: vec![program], instances: vec![] }, entry)
+    }
+
+    const EXTENTS: [i64; 3] = [3, 10, 130];
+
+    #[test]
+    fn words_follow_from_extents_tiles_and_pieces() {
+        let x = TensorRef::Input(InputId(0));
+        let stride = |tensor, dim, factor| Word::Stride { tensor, dim, factor };
+        let words = vec![
+            Word::Address(x),
+            Word::Extent(AxisId(2)),
+            stride(x, 0, 0),
+            stride(x, 0, 1),
+            stride(TensorRef::Workspace(0), 0, 0),
+            Word::FirstBlock(1),
+            Word::Tiles { part: 0, dim: DimId(1) },
+            Word::Pieces(0),
+            Word::Address(TensorRef::Workspace(0)),
+            Word::Partials(0),
+            Word::Partials(1),
+            Word::Counters(0),
+            Word::Counters(1),
+        ];
+        let (file, entry) = file(words);
+        let layout = layout(&file, &entry, 0, &[2, 5], &EXTENTS).unwrap();
+        // part 0 has 3 * ceil(10 / 4) = 9 items in 2 pieces, part 1 has ceil(130 / 64) = 3 items in 5
+        assert_eq!(layout.blocks, 18 + 15);
+        let workspace = (3 * 130 * 4usize).next_multiple_of(256);
+        let second = workspace + (18 * 100usize).next_multiple_of(256);
+        assert_eq!(
+            layout.slots,
+            [
+                Slot::Address(x),
+                Slot::Fixed(130),
+                Slot::Stride { tensor: x, dim: 0, inner: 10 },
+                Slot::Stride { tensor: x, dim: 0, inner: 1 },
+                Slot::Fixed(130),
+                Slot::Fixed(18),
+                Slot::Fixed(3),
+                Slot::Fixed(2),
+                Slot::Scratch(0),
+                Slot::Scratch(workspace),
+                Slot::Scratch(second),
+                Slot::Counters(0),
+                Slot::Counters(9),
+            ]
+        );
+        assert_eq!(layout.needs, Needs { counters: 12, bytes: second + 256 });
+    }
+
+    #[test]
+    fn a_part_that_is_not_split_needs_no_states() {
+        let (file, entry) = file(vec![]);
+        let layout = layout(&file, &entry, 0, &[1, 1], &EXTENTS).unwrap();
+        assert_eq!((layout.blocks, layout.needs), (12, Needs { counters: 0, bytes: (3 * 130 * 4usize).next_multiple_of(256) }))
+    }
+
+    #[test]
+    fn an_empty_axis_makes_no_blocks() {
+        let (file, entry) = file(vec![]);
+        assert_eq!(layout(&file, &entry, 0, &[1, 1], &[0, 10, 0]).unwrap().blocks, 0)
+    }
+
+    #[test]
+    fn references_beyond_the_program_are_a_damaged_plan() {
+        let words = [
+            Word::FirstBlock(2),
+            Word::Extent(AxisId(3)),
+            Word::Scalar(InputId(1)),
+            Word::Address(TensorRef::Workspace(1)),
+            Word::Tiles { part: 0, dim: DimId(3) },
+        ];
+        for word in words {
+            let (file, entry) = file(vec![word.clone()]);
+            assert!(layout(&file, &entry, 0, &[1, 1], &EXTENTS).is_none(), "{word:?}")
+        }
     }
 }
