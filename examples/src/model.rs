@@ -6,7 +6,6 @@ use crate::kernels::{attention, norm_logits, norm_qkv, norm_swiglu, project_add}
 use crate::weights::{Config, Gguf};
 use anyhow::{Result, ensure};
 use cleave::{Device, Element, Tensor, View};
-use std::ops::Range;
 
 /// The weights on a device.
 pub struct Model<T> {

@@ -10,9 +10,8 @@ fn tokenizer() -> Tokenizer {
 
 #[test]
 fn digits_stand_alone_and_control_tokens_are_one_token() {
-    let mixed = [
-        788, 216, 34, 32, 34, 36, 28, 216, 35, 30, 33, 36, 15486, 46494, 17097, 241, 115, 40993, 179, 120, 248, 15107, 116, 218, 1326, 982, 8866, 1792, 2,
-    ];
+    let mixed =
+        [788, 216, 34, 32, 34, 36, 28, 216, 35, 30, 33, 36, 15486, 46494, 17097, 241, 115, 40993, 179, 120, 248, 15107, 116, 218, 1326, 982, 8866, 1792, 2];
     let tokenizer = tokenizer();
     assert_eq!(tokenizer.encode("The capital of France is").unwrap(), [504, 3575, 282, 4649, 314]);
     assert_eq!(tokenizer.encode(MIXED).unwrap(), mixed);
