@@ -465,6 +465,21 @@ mod tests {
     }
 
     #[test]
+    fn code_that_needs_more_shared_memory_than_a_block_may_use_is_passed_over() {
+        let mut file = product(64);
+        let launch =
+            |shared_bytes| crate::plan::Launch { module: 0, symbol: "product".into(), threads: 128, shared_bytes, words: vec![], partial_bytes: vec![0] };
+        let mut small = file.instances[0].entries[0].clone();
+        file.instances[0].entries[0].launches = vec![launch(100 << 10)];
+        (small.tiles[0][0][0], small.launches) = (16, vec![launch(40 << 10)]);
+        file.instances[0].entries.push(small);
+        let smaller = DeviceModel { chip_bytes: 99 << 10, ..device(108) };
+        assert_eq!(chosen(&file, [4096, 4096, 64], &device(108), None).map(|c| c.entry), Ok(0));
+        assert_eq!(chosen(&file, [4096, 4096, 64], &smaller, None).map(|c| c.entry), Ok(1));
+        file.instances[0].entries.pop();
+        assert!(matches!(chosen(&file, [4096, 4096, 64], &smaller, None), Err(Refusal::Guard(_))));
+    }
+    #[test]
     fn a_choice_serves_the_extents_near_by_as_far_as_its_conditions_hold() {
         let file = product(64);
         let facts = |_| Facts { unit: 0b10, aligned: 16 };

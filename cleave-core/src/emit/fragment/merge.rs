@@ -1,0 +1,137 @@
+//! States of warps that shared a loop, and of pieces of a split, merged in order by the table of frames.
+use super::*;
+
+impl Writer<'_> {
+    /// States in the order of their words: `(node, class, first word)`, and the words of a thread.
+    pub(super) fn state_words(&self, l: &Loop) -> Result<(Vec<(NodeId, Class, u32)>, u32), Refusal> {
+        let (mut all, mut at) = (vec![], 0);
+        for n in l.states.iter().flat_map(|s| s.frame.iter().copied().chain(s.members.iter().map(|m| m.node))) {
+            let class = self.class(n)?;
+            all.push((n, class, at));
+            at += match class {
+                Class::Fragment(c) => self.shape.blocks * self.local(c) / 2,
+                Class::Rows => self.shape.blocks * 2,
+                Class::Columns(c) => self.local(c) / 4,
+                Class::Scalar => 1,
+            }
+        }
+        Ok((all, at))
+    }
+    pub(super) fn word(&self, pointer: &str, class: Class, at: u32, stride: u32) -> String {
+        let index = match class {
+            Class::Fragment(c) => format!("{at} + i * {} + j * 4 + c", self.local(c) / 2),
+            Class::Rows => format!("{at} + 2 * i + h"),
+            Class::Columns(_) => format!("{at} + 2 * j + h"),
+            Class::Scalar => format!("{at}"),
+        };
+        format!("{pointer}[({index}) * {stride}]")
+    }
+    pub(super) fn write_states(&mut self, words: &[(NodeId, Class, u32)], stride: u32) {
+        for (n, class, at) in words {
+            let name = self.cx.value_name(*n);
+            let (to, x) = (self.word("mine", *class, *at, stride), Lane { writer: self, class: *class }.value(*n).unwrap_or_default());
+            self.code.line(format!("cleave::visit({name}, [&]({}) {{ {to} = {x}; }});", Self::indices(*class)))
+        }
+    }
+    /// Merges the states at `theirs` into those in registers.
+    pub(super) fn merge_states(&mut self, l: &Loop, words: &[(NodeId, Class, u32)], stride: u32) -> Result<(), Refusal> {
+        let at = |n: NodeId| words.iter().find(|w| w.0 == n).map_or(0, |w| w.2);
+        for s in &l.states {
+            let Some(f) = s.frame else {
+                for m in &s.members {
+                    let (class, name) = (self.class(m.node)?, self.cx.value_name(m.node));
+                    let (x, y) = (Lane { writer: self, class }.value(m.node).unwrap_or_default(), self.word("theirs", class, at(m.node), stride));
+                    let sum = if self.identity(m.node) == "0.0f" { format!("{x} + {y}") } else { format!("cleave::greater({x}, {y})") };
+                    self.code.line(format!("cleave::each({name}, [&]({}) {{ return {sum}; }});", Self::indices(class)))
+                }
+                continue;
+            };
+            let row = frames::code(self.kind(f));
+            let name = self.cx.value_name(f);
+            let kind = self.type_of(Class::Rows);
+            let (mine, other) = (format!("{name}_mine"), format!("{name}_theirs"));
+            self.code.open("{");
+            self.code.line(format!("const {kind} {mine} = {name};"));
+            self.code.line(format!("{kind} {other};"));
+            let word = self.word("theirs", Class::Rows, at(f), stride);
+            self.code.line(format!("cleave::each({other}, [&](int i, int h) {{ return {word}; }});"));
+            let merged = (row.merge)(&format!("{mine}(i, h)"), &format!("{other}(i, h)"));
+            self.code.line(format!("cleave::each({name}, [&](int i, int h) {{ return {merged}; }});"));
+            let mut members = s.members.clone();
+            members.sort_by_key(|m| (m.tower, std::cmp::Reverse(m.degree)));
+            let mut steps: Vec<i8> = vec![];
+            for m in &members {
+                let degree = if row.step_by_degree { m.degree } else { 0 };
+                if !steps.contains(&degree) {
+                    steps.push(degree);
+                    for from in [&mine, &other] {
+                        let x = (row.step)(&format!("{from}(i, h)"), &format!("{name}(i, h)"), m.degree);
+                        self.code.line(format!("{kind} {from}_step{degree};"));
+                        self.code.line(format!("cleave::each({from}_step{degree}, [&](int i, int h) {{ return {x}; }});"))
+                    }
+                }
+                let class = self.class(m.node)?;
+                let index = if class == Class::Rows { "(i, h)" } else { "(i, c >> 1)" };
+                let value = |n: NodeId| Lane { writer: self, class }.value(n).unwrap_or_default();
+                let node_of = |q: i8| members.iter().find(|x| x.tower == m.tower && x.degree == q).map(|x| x.node);
+                let lower_mine = |q: i8| node_of(q).map_or("0.0f".into(), value);
+                let theirs = |n: NodeId| self.word("theirs", class, at(n), stride);
+                let lower_theirs = |q: i8| node_of(q).map_or("0.0f".into(), theirs);
+                let a = (row.moved)(m.degree, &value(m.node), &format!("{mine}_step{degree}{index}"), &lower_mine);
+                let b = (row.moved)(m.degree, &theirs(m.node), &format!("{other}_step{degree}{index}"), &lower_theirs);
+                let member = self.cx.value_name(m.node);
+                self.code.line(format!("cleave::each({member}, [&]({}) {{ return {a} + {b}; }});", Self::indices(class)))
+            }
+            self.code.close("}")
+        }
+        Ok(())
+    }
+    /// The states of the warps that shared a loop, then those of the pieces of a split, merged in order.
+    pub(super) fn merge(&mut self, l: &Loop, split: bool, free: u32) -> Result<u64, Refusal> {
+        let (words, count) = self.state_words(l)?;
+        let s = self.shape;
+        let stride = 32 * s.warp_rows * s.warp_columns;
+        let thread = format!("cleave::thread() % {stride}");
+        if s.warp_loop > 1 && count > 0 {
+            self.code.open("{  // the warps' states, merged in order");
+            self.code.line(format!("float* const states = (float*)(cleave::shared_memory + {free}) + {thread};"));
+            self.code.line(format!("float* const mine = states + warp_loop * {};", count * stride));
+            self.write_states(&words, stride);
+            self.code.line("cleave::barrier();");
+            self.reset(l, false)?;
+            self.code.line("CLEAVE_ONCE");
+            self.code.open(format!("for (int other = 0; other < {}; other++) {{", s.warp_loop));
+            self.code.line(format!("const float* const theirs = states + other * {};", count * stride));
+            self.merge_states(l, &words, stride)?;
+            self.code.close("}");
+            self.code.line("cleave::barrier();");
+            self.code.close("}");
+            self.shared = self.shared.max(free + s.warp_loop * count * stride * 4)
+        }
+        if !split || count == 0 {
+            return Ok(0);
+        }
+        let floats = count * stride;
+        let number = self.cx.number;
+        let (partials, counters) = (self.cx.name("partials", "partials"), self.cx.name("counters", "counters"));
+        self.cx.words.constant(Word::Partials(number), |w| format!("float* const {partials} = (float*){w};"));
+        self.cx.words.constant(Word::Counters(number), |w| format!("cleave::u32* const {counters} = (cleave::u32*){w};"));
+        self.code.open("if (pieces > 1) {  // the last piece to arrive merges all, in order");
+        self.code.line(format!("float* const states = {partials} + (cleave::i64)item * pieces * {floats} + {thread};"));
+        let guard = if s.warp_loop > 1 { "if (warp_loop == 0) {" } else { "{" };
+        self.code.open(guard);
+        self.code.line(format!("float* const mine = states + (cleave::i64)piece * {floats};"));
+        self.write_states(&words, stride);
+        self.code.close("}");
+        self.code.line(format!("if (!cleave::last_to_arrive({counters} + item, pieces, {free})) return;"));
+        self.reset(l, false)?;
+        self.code.line("CLEAVE_ONCE");
+        self.code.open("for (int other = 0; other < pieces; other++) {");
+        self.code.line(format!("const float* const theirs = states + (cleave::i64)other * {floats};"));
+        self.merge_states(l, &words, stride)?;
+        self.code.close("}");
+        self.code.close("}");
+        self.shared = self.shared.max(free + 16);
+        Ok(floats as u64 * 4)
+    }
+}
