@@ -277,17 +277,17 @@ fn unique_bytes(part: &Part, types: &[DType], extents: &[i64]) -> f64 {
 
 /// Iterations of all loops of an unsplit block.
 fn steps(part: &Part, tiles: &[u32], extents: &[i64]) -> f64 {
-    fn walk(part: &Part, body: &[Statement], outer: f64, trips: &dyn Fn(DimId) -> f64) -> f64 {
+    fn walk(body: &[Statement], outer: f64, trips: &dyn Fn(DimId) -> f64) -> f64 {
         let of = |s: &Statement| match s {
             Statement::Loop(l) => {
                 let n = outer * trips(l.dim);
-                n + walk(part, &l.body, n, trips)
+                n + walk(&l.body, n, trips)
             }
             _ => 0.0,
         };
         body.iter().map(of).sum()
     }
-    walk(part, &part.body, 1.0, &|d| (part.extent(d, extents) as f64 / tiles[d.0 as usize].max(1) as f64).ceil())
+    walk(&part.body, 1.0, &|d| (part.extent(d, extents) as f64 / tiles[d.0 as usize].max(1) as f64).ceil())
 }
 
 /// What an iteration of a loop costs beside its work: barriers, branches, the filling of pipelines.

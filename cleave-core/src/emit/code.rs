@@ -83,7 +83,7 @@ impl Words {
     pub fn into_list(self) -> Vec<Word> {
         self.list.into_inner()
     }
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.list.borrow().len()
     }
 }

@@ -65,7 +65,7 @@ impl Size {
     fn shape(self, part: &Part, types: &[DType], bound: &dyn Fn(DimId) -> Option<u32>) -> Result<(Vec<u32>, Shape), Refusal> {
         let (row, column) = fragment::roles(part)?;
         let wide = types.iter().any(|t| t.bytes() > 2) || types.is_empty();
-        let work = Work::of(part, row);
+        let work = Work::of(part, row, column);
         // without columns of the grid the loop's tiles are the columns of a first product: attention and the like
         let (blocks, warp_rows, warp_columns, warp_loop, columns, step, stages) = match (self.rows, column.is_some()) {
             (Height::Tall, false) if wide || self.chip > 128 => (1, 4, 1, 1, 0, 32, 2),
@@ -73,7 +73,7 @@ impl Size {
             (Height::Low, false) => (1, 1, 1, 4, 0, 64, if self.chip > 128 { 2 } else { 3 }),
             (Height::Tall, true) if wide => (1, 4, 2, 1, 64, if work.computed { 16 } else { 32 }, 3),
             // an operand that is computed passes through registers
-            (Height::Tall, true) if work.computed => (2, 4, 2, 1, if work.products > 2 { 64 } else { 128 }, 32, 4),
+            (Height::Tall, true) if work.computed => (2, 4, 2, 1, if work.products + work.read_after > 2 { 64 } else { 128 }, 32, 4),
             // accumulators of 64 x 64 a warp, or two of 64 x 32
             (Height::Tall, true) => (4, 2, 2, 1, if work.products > 1 { 64 } else { 128 }, 64, 3),
             (Height::Low, true) => (1, 1, 1, 4, 64, if wide { 64 } else { 128 }, 4),
@@ -193,14 +193,22 @@ fn plain(programs: &[Program]) -> Option<usize> {
 /// What a part multiplies.
 struct Work {
     products: usize,
+    /// Inputs with rows and columns that are read beside the products' sums.
+    read_after: usize,
     /// The operand of a product with the rows is no input.
     computed: bool,
 }
 
 impl Work {
-    fn of(part: &Part, row: DimId) -> Work {
-        let mut work = Work { products: 0, computed: false };
-        for (_, s) in part.statements() {
+    fn of(part: &Part, row: DimId, column: Option<DimId>) -> Work {
+        let mut work = Work { products: 0, read_after: 0, computed: false };
+        for (depth, s) in part.statements() {
+            if let Statement::Load { node, .. } = s
+                && depth == 0
+                && column.is_some_and(|c| part.of(*node).contains(row) && part.of(*node).contains(c))
+            {
+                work.read_after += 1
+            }
             if let Statement::Reduce { node, .. } | Statement::Fold { node, .. } = s
                 && let Some((x, y)) = part.contraction(*node)
             {
@@ -272,7 +280,7 @@ fn place(kernel: &Kernel, types: &[DType], program: &Program, number: usize, pla
         }
         let firsts: Vec<usize> = (1..parts.len()).map(|i| words.index(crate::plan::Word::FirstBlock(i as u32))).collect();
         let threads = threads.unwrap_or(32);
-        writeln!(source, "struct {params} {{ cleave::u64 w[{}]; }};\n", words.len().max(1)).expect("a string takes all text");
+        writeln!(source, "struct {params} {{ cleave::u64 w[{}]; }};\n", words.count().max(1)).expect("a string takes all text");
         source += &text;
         writeln!(source, "CLEAVE_KERNEL({threads}, 1) {symbol}(CLEAVE_PARAMS {params} p) {{").expect("a string takes all text");
         writeln!(source, "  const int block = cleave::block();").expect("a string takes all text");

@@ -6,6 +6,7 @@
 pub mod bounds;
 pub mod code;
 pub mod cpu;
+pub mod element;
 pub mod fragment;
 pub mod frames;
 pub mod menu;

@@ -27,7 +27,7 @@ impl Writer<'_> {
         let Op::Input { input, access } = self.cx.part.graph.op(node) else { return Err(format!("t{} is loaded but no input", node.0)) };
         let (outer, inner) = self.tile_dims(node, access)?;
         let tile = Shared { outer, inner, dtype: self.cx.dtype(self.cx.input_ref(*input)), at, ring };
-        if self.cx.tile(inner) % (16 / tile.dtype.bytes() as u32) != 0 || tile.dtype == DType::I32 {
+        if !self.cx.tile(inner).is_multiple_of(16 / tile.dtype.bytes() as u32) || tile.dtype == DType::I32 {
             return Err(format!("a tile of `{}` is no whole number of chunks", self.cx.part.graph.input(*input).name));
         }
         Ok(tile)

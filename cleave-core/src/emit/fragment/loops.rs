@@ -38,7 +38,7 @@ impl Writer<'_> {
             self.tiles.insert(*n, t);
         }
         let room = limit.saturating_sub(ring);
-        let stages = self.shape.stages.min(if stage_bytes == 0 { 2 } else { room / stage_bytes });
+        let stages = self.shape.stages.min(room.checked_div(stage_bytes).unwrap_or(2));
         if stages < 2 {
             return Err(format!("two stages of {stage_bytes} bytes do not fit in shared memory"));
         }

@@ -1,9 +1,12 @@
 //! States of warps that shared a loop, and of pieces of a split, merged in order by the table of frames.
 use super::*;
 
+/// A state, and the first of its words in what a thread stores.
+type StateWords = (NodeId, Class, u32);
+
 impl Writer<'_> {
     /// States in the order of their words: `(node, class, first word)`, and the words of a thread.
-    pub(super) fn state_words(&self, l: &Loop) -> Result<(Vec<(NodeId, Class, u32)>, u32), Refusal> {
+    pub(super) fn state_words(&self, l: &Loop) -> Result<(Vec<StateWords>, u32), Refusal> {
         let (mut all, mut at) = (vec![], 0);
         for n in l.states.iter().flat_map(|s| s.frame.iter().copied().chain(s.members.iter().map(|m| m.node))) {
             let class = self.class(n)?;
@@ -26,7 +29,7 @@ impl Writer<'_> {
         };
         format!("{pointer}[({index}) * {stride}]")
     }
-    pub(super) fn write_states(&mut self, words: &[(NodeId, Class, u32)], stride: u32) {
+    pub(super) fn write_states(&mut self, words: &[StateWords], stride: u32) {
         for (n, class, at) in words {
             let name = self.cx.value_name(*n);
             let (to, x) = (self.word("mine", *class, *at, stride), Lane { writer: self, class: *class }.value(*n).unwrap_or_default());
@@ -34,7 +37,7 @@ impl Writer<'_> {
         }
     }
     /// Merges the states at `theirs` into those in registers.
-    pub(super) fn merge_states(&mut self, l: &Loop, words: &[(NodeId, Class, u32)], stride: u32) -> Result<(), Refusal> {
+    pub(super) fn merge_states(&mut self, l: &Loop, words: &[StateWords], stride: u32) -> Result<(), Refusal> {
         let at = |n: NodeId| words.iter().find(|w| w.0 == n).map_or(0, |w| w.2);
         for s in &l.states {
             let Some(f) = s.frame else {

@@ -132,7 +132,7 @@ impl Writer<'_> {
         let Class::Fragment(c) = self.class(node)? else { return Err("a product that is no fragment".into()) };
         let Some(b_tile) = self.tiles.get(&b).cloned() else { return Err(format!("t{}, the right operand of a product, is computed", b.0)) };
         let steps = if b_tile.dtype == DType::F32 { 8 } else { 16 };
-        if self.local(k) % steps != 0 || self.local(c) % steps != 0 {
+        if !self.local(k).is_multiple_of(steps) || !self.local(c).is_multiple_of(steps) {
             return Err("a product narrower than the instruction".into());
         }
         let b_transposed = match (b_tile.outer, b_tile.inner) {

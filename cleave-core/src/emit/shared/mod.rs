@@ -1,10 +1,12 @@
 //! The plainest placement: every value is an f32 tile in shared memory, every statement a loop of the block's threads over the
 //! elements of its result, with a barrier after it. It takes any strides and any tile program whose tiles fit, is exact in f32,
 //! and is slow: the entry that accepts everything.
-use super::bounds::Bounds;
-use super::code::Code;
-use super::frames::{self, OfTile};
-use super::part::{Context, Refusal, Site};
+mod states;
+
+use crate::emit::bounds::Bounds;
+use crate::emit::code::Code;
+use crate::emit::frames::{self, OfTile};
+use crate::emit::part::{Context, Refusal, Site};
 use crate::graph::{NodeId, Op};
 use crate::plan::{Guard, Word};
 use crate::tile::{DimId, DimSet, Loop, Part, Role, State, Statement};
@@ -136,10 +138,12 @@ impl Writer<'_> {
     fn each(&mut self, dims: &[DimId], lanes: bool, body: impl FnOnce(&mut Self)) {
         let n = self.length(dims);
         if lanes {
+            self.code.line("CLEAVE_ONCE");
             self.code.open(format!("for (int e = cleave::warp(); e < {n}; e += {}) {{", THREADS / 32))
         } else if n == 1 {
             self.code.open("if (cleave::thread() == 0) {")
         } else {
+            self.code.line("CLEAVE_ONCE");
             self.code.open(format!("for (int e = cleave::thread(); e < {n}; e += {THREADS}) {{"))
         }
         let mut inner = 1;
@@ -373,158 +377,6 @@ impl Writer<'_> {
                 _ => {}
             }
         }
-    }
-    fn rebase(&mut self, frame: NodeId) -> Result<(), Refusal> {
-        let g = &self.cx.part.graph;
-        let Op::Frame(kind, axes) = g.op(frame) else { return Err(format!("t{} is no frame", frame.0)) };
-        let row = frames::code(*kind);
-        let over: Vec<DimId> = self.cx.part.dims_of(*axes).iter().collect();
-        let (dims, at) = self.hold(frame);
-        let before = self.scratch(frame, "before");
-        let operands = g.operands(frame).to_vec();
-        let lanes = self.few(&dims);
-        self.each(&dims, lanes, |w| {
-            w.code.line(match row.of_tile {
-                OfTile::Greatest => "float x = -cleave::infinity();",
-                OfTile::Mean => "float x = 0.0f, count = 0.0f;",
-            });
-            w.open_over(&over, lanes);
-            let key = w.element(operands[0]);
-            let condition = operands[1..].iter().map(|p| format!("({})", w.site(|s| w.cx.condition(s, *p)))).collect::<Vec<_>>().join(" && ");
-            let update = match row.of_tile {
-                OfTile::Greatest => format!("x = cleave::greater(x, {key});"),
-                OfTile::Mean => format!("{{ x += {key}; count += 1.0f; }}"),
-            };
-            w.code.line(if condition.is_empty() { update } else { format!("if ({condition}) {update}") });
-            w.close_over(&over);
-            if lanes {
-                match row.of_tile {
-                    OfTile::Greatest => w.code.line("x = cleave::join_warp(x, cleave::Greatest());"),
-                    OfTile::Mean => w.code.line("x = cleave::join_warp(x, cleave::Sum()); count = cleave::join_warp(count, cleave::Sum());"),
-                }
-                w.code.open("if (cleave::lane() == 0) {")
-            }
-            if row.of_tile == OfTile::Mean {
-                w.code.line("x = count > 0.0f ? x / count : cleave::not_a_number();")
-            }
-            let slot = w.slot(&dims, at, &|d| w.local(d));
-            let old = w.slot(&dims, before, &|d| w.local(d));
-            w.code.line(format!("{old} = {slot};"));
-            w.code.line(format!("{slot} = {};", (row.merge)(&old, "x")));
-            if lanes {
-                w.code.close("}")
-            }
-        });
-        let state = self.state_of(frame)?;
-        self.transport(&state, &dims, before, at, &|w, node| w.held[&node].1);
-        Ok(())
-    }
-    /// A second tile of a frame's shape.
-    fn scratch(&mut self, frame: NodeId, what: &str) -> u32 {
-        // keyed by a name, so that every rebase of a frame shares it
-        let key = NodeId(u32::MAX - 2 * frame.0 - (what == "in") as u32);
-        if let Some(h) = self.held.get(&key) {
-            return h.1;
-        }
-        let dims = self.cx.wide_of(self.cx.part.of(frame));
-        let at = self.reserve(self.length(&dims));
-        self.held.insert(key, (dims, at));
-        at
-    }
-    fn state_of(&self, frame: NodeId) -> Result<State, Refusal> {
-        let all = self.cx.part.statements();
-        let found = all.iter().find_map(|(_, s)| if let Statement::Loop(l) = s { l.states.iter().find(|s| s.frame == Some(frame)).cloned() } else { None });
-        found.ok_or_else(|| format!("t{} has no state", frame.0))
-    }
-    /// Moves the members of a state, which lie at `at`, from the frame at `from` to the one at `to`.
-    fn transport(&mut self, state: &State, frame_dims: &[DimId], from: u32, to: u32, at: &dyn Fn(&Self, NodeId) -> u32) {
-        let row = frames::code(self.kind(state.frame.expect("a frame is transported")));
-        let mut members = state.members.clone();
-        members.sort_by_key(|m| (m.tower, std::cmp::Reverse(m.degree)));
-        for m in &members {
-            let dims = self.held[&m.node].0.clone();
-            let place = at(self, m.node);
-            let tower: Vec<(i8, u32, Vec<DimId>)> = members
-                .iter()
-                .filter(|x| x.tower == m.tower && x.degree < m.degree)
-                .map(|x| (x.degree, at(self, x.node), self.held[&x.node].0.clone()))
-                .collect();
-            self.each(&dims, false, |w| {
-                let slot = w.slot(&dims, place, &|d| w.local(d));
-                let step = (row.step)(&w.slot(frame_dims, from, &|d| w.local(d)), &w.slot(frame_dims, to, &|d| w.local(d)), m.degree);
-                let lower = |q: i8| tower.iter().find(|x| x.0 == q).map_or("0.0f".into(), |x| w.slot(&x.2, x.1, &|d| w.local(d)));
-                let moved = (row.moved)(m.degree, &slot, "step", &lower);
-                w.code.line(format!("const float step = {step};"));
-                w.code.line(format!("{slot} = {moved};"))
-            })
-        }
-    }
-    /// After a split loop: every piece but the last to arrive leaves its states and ends; the last one merges them in order.
-    fn merge_pieces(&mut self, l: &Loop) -> u32 {
-        let mut floats = 0;
-        let mut places: HashMap<NodeId, u32> = HashMap::new();
-        for s in &l.states {
-            for n in s.frame.iter().copied().chain(s.members.iter().map(|m| m.node)) {
-                places.insert(n, floats);
-                floats += self.length(&self.held[&n].0)
-            }
-        }
-        let number = self.cx.number;
-        let (partials, counters) = (self.cx.name("partials", "partials"), self.cx.name("counters", "counters"));
-        self.cx.words.constant(Word::Partials(number), |w| format!("float* const {partials} = (float*){w};"));
-        self.cx.words.constant(Word::Counters(number), |w| format!("cleave::u32* const {counters} = (cleave::u32*){w};"));
-        self.code.open("if (pieces > 1) {  // the last piece to arrive merges all, in order");
-        self.code.line(format!("float* const mine = {partials} + ((cleave::i64)item * pieces + piece) * {floats};"));
-        let nodes: Vec<NodeId> = l.states.iter().flat_map(|s| s.frame.iter().copied().chain(s.members.iter().map(|m| m.node))).collect();
-        for n in &nodes {
-            let (dims, at) = self.held[n].clone();
-            let (length, place) = (self.length(&dims), places[n]);
-            self.code.line(format!("for (int e = cleave::thread(); e < {length}; e += {THREADS}) mine[{place} + e] = at[{at} + e];"))
-        }
-        self.code.line(format!("if (!cleave::last_to_arrive({counters} + item, pieces, 0)) return;"));
-        self.reset(l);
-        self.code.open("for (int other = 0; other < pieces; other++) {");
-        self.code.line(format!("const float* const theirs = {partials} + ((cleave::i64)item * pieces + other) * {floats};"));
-        for s in &l.states {
-            let mut incoming: HashMap<NodeId, u32> = HashMap::new();
-            for m in &s.members {
-                let (dims, _) = self.held[&m.node].clone();
-                let (length, place) = (self.length(&dims), places[&m.node]);
-                let at = self.reserve(length);
-                incoming.insert(m.node, at);
-                self.code.line(format!("for (int e = cleave::thread(); e < {length}; e += {THREADS}) at[{at} + e] = theirs[{place} + e];"))
-            }
-            if let Some(f) = s.frame {
-                let row = frames::code(self.kind(f));
-                let (dims, at) = self.held[&f].clone();
-                let (before, theirs) = (self.scratch(f, "before"), self.scratch(f, "in"));
-                let place = places[&f];
-                self.each(&dims, false, |w| {
-                    let local = |d: DimId| w.local(d);
-                    let (slot, old, new) = (w.slot(&dims, at, &local), w.slot(&dims, before, &local), w.slot(&dims, theirs, &local));
-                    w.code.line(format!("{old} = {slot};"));
-                    w.code.line(format!("{new} = theirs[{place} + e];"));
-                    w.code.line(format!("{slot} = {};", (row.merge)(&old, &new)))
-                });
-                self.transport(s, &dims, before, at, &|w, n| w.held[&n].1);
-                self.transport(s, &dims, theirs, at, &|_, n| incoming[&n])
-            } else {
-                self.code.line("cleave::barrier();")
-            }
-            for m in &s.members {
-                let (dims, at) = self.held[&m.node].clone();
-                let from = incoming[&m.node];
-                let maximum = matches!(self.cx.part.graph.op(m.node), Op::Maximum(_));
-                self.each(&dims, false, |w| {
-                    let local = |d: DimId| w.local(d);
-                    let (slot, x) = (w.slot(&dims, at, &local), w.slot(&dims, from, &local));
-                    w.code.line(if maximum { format!("{slot} = cleave::greater({slot}, {x});") } else { format!("{slot} += {x};") })
-                })
-            }
-        }
-        self.code.close("}");
-        self.code.close("}");
-        floats
     }
     fn store(&mut self, output: u32, store: u32, first: DimSet) {
         let (node, access, dims) = self.cx.store_dims(output, store);
