@@ -240,7 +240,7 @@ fn seconds(file: &PlanFile, entry: &Entry, types: &[DType], pieces: &[Vec<u32>],
         total += device.launch_seconds;
         for (p, part) in parts.iter().enumerate() {
             let tiles = tiles_at(part, &entry.tiles[l][p], entry.target, extents);
-            let case = Case { extents, tiles: &tiles, pieces: pieces[l][p], types, table: &|_| None };
+            let case = Case { extents, tiles: &tiles, pieces: pieces[l][p], padded: entry.target != Target::Cpu, types, table: &|_| None };
             let traffic = traffic(part, &case);
             let on_chip = traffic.resident + 2.0 * traffic.streamed + traffic.carried + traffic.temporary;
             fits &= !entry.launches.is_empty() || on_chip <= device.chip_bytes as f64;
