@@ -184,7 +184,7 @@ fn products_of_products_equal_the_oracle() {
 fn modelled(k: &kernels::Kernel, program: &Program, extents: &[i64], tile: i64, length: i64) -> f64 {
     let part = |p: &Part| {
         let tiles: Vec<u32> = p.dims.iter().map(|_| tile as u32).collect();
-        let case = Case { extents, tiles: &tiles, pieces: 1, types: &[DType::F32], table: &|_| Some((length, length)) };
+        let case = Case { extents, tiles: &tiles, pieces: 1, padded: false, types: &[DType::F32], table: &|_| Some((length, length)) };
         traffic(p, &case).loads
     };
     assert!(k.graph.axes.len() == extents.len());
