@@ -65,7 +65,10 @@ fn run(folder: &Path, program: &Path, problem: &Problem, plan: &support::Plan) -
 }
 
 /// The extents to try, by name, and the lengths of what is filled of a cache.
-fn cases(kernel: &Kernel) -> Vec<(Vec<(&'static str, i64)>, Vec<i64>)> {
+/// Extents by name, and lengths.
+type Case = (Vec<(&'static str, i64)>, Vec<i64>);
+
+fn cases(kernel: &Kernel) -> Vec<Case> {
     let named = |n: &str| kernel.graph.axes.iter().any(|a| a.name == n);
     if named("N") && named("D") {
         vec![
@@ -114,7 +117,7 @@ fn check(types_of: &[DType]) {
                         for ((g, w), o) in got.iter().zip(&problem.expected).zip(&problem.outputs) {
                             let e = support::error(g, w, o.dtype, narrow);
                             if e > 1.0 {
-                                let at = g.iter().zip(w).position(|(g, w)| g != w && !((g - w).abs() < 0.1 * w.abs())).unwrap_or(0);
+                                let at = g.iter().zip(w).position(|(g, w)| g != w && ((g - w).is_nan() || (g - w).abs() >= 0.1 * w.abs())).unwrap_or(0);
                                 wrong.push(format!(
                                     "{} entry {number} ({}) {named:?} splits {splits} `{}`: {e:.2} at {at}: {:?} for {:?}",
                                     kernel.name,

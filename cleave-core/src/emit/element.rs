@@ -5,7 +5,7 @@ use super::frames;
 use super::part::{Context, Site};
 use crate::dtype::DType;
 use crate::graph::{Access, Function, InputId, NodeId, Op};
-use crate::tile::DimSet;
+use crate::tile::{DimId, DimSet};
 
 impl Context<'_> {
     /// One element of a node: the value held for it, else its operation.
