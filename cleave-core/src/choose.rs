@@ -28,11 +28,16 @@ impl Facts {
 
     /// Of a tensor at `address` with `(size, stride in elements)` of each dimension.
     pub fn of(address: u64, dims: impl Iterator<Item = (u64, u64)>, element_bytes: u64) -> Facts {
+        let dims: Vec<(u64, u64)> = dims.collect();
+        let runs = |d: usize| dims[d].0 > 1 && dims[d].1 == 1;
         let (mut unit, mut bits) = (0, address | Self::MOST_ALIGNED as u64);
-        for (d, (size, stride)) in dims.enumerate() {
-            match size <= 1 || stride == 1 {
-                true => unit |= 1u64.checked_shl(d as u32).unwrap_or(0),
-                false => bits |= stride.wrapping_mul(element_bytes),
+        for (d, &(size, stride)) in dims.iter().enumerate() {
+            // of [2, 1] with strides 1 and 1 the first dimension is the contiguous one: rows of the second are not aligned
+            if (size <= 1 || stride == 1) && !(0..dims.len()).any(|other| other != d && runs(other)) {
+                unit |= 1u64.checked_shl(d as u32).unwrap_or(0)
+            }
+            if size > 1 && stride != 1 {
+                bits |= stride.wrapping_mul(element_bytes)
             }
         }
         Facts { unit, aligned: 1 << bits.trailing_zeros() }
@@ -240,7 +245,7 @@ fn seconds(file: &PlanFile, entry: &Entry, types: &[DType], pieces: &[Vec<u32>],
         total += device.launch_seconds;
         for (p, part) in parts.iter().enumerate() {
             let tiles = tiles_at(part, &entry.tiles[l][p], entry.target, extents);
-            let case = Case { extents, tiles: &tiles, pieces: pieces[l][p], types, table: &|_| None };
+            let case = Case { extents, tiles: &tiles, pieces: pieces[l][p], padded: entry.target != Target::Cpu, types, table: &|_| None };
             let traffic = traffic(part, &case);
             let on_chip = traffic.resident + 2.0 * traffic.streamed + traffic.carried + traffic.temporary;
             fits &= !entry.launches.is_empty() || on_chip <= device.chip_bytes as f64;
@@ -342,6 +347,16 @@ mod tests {
     use crate::kernel::{Algorithm, Kernel};
     use crate::plan::{Instance, VERSION};
     use crate::tile::{Dim, DimSet, Loop, Member, Program, State};
+
+    #[test]
+    fn only_one_dimension_of_a_tensor_is_contiguous() {
+        let facts = |dims: &[(u64, u64)]| Facts::of(256, dims.iter().copied(), 2);
+        assert_eq!(facts(&[(2, 1), (1, 1)]), Facts { unit: 0b01, aligned: 256 });
+        assert_eq!(facts(&[(4, 8), (8, 1)]), Facts { unit: 0b10, aligned: 16 });
+        assert_eq!(facts(&[(1, 8), (8, 1)]), Facts { unit: 0b10, aligned: 256 });
+        assert_eq!(facts(&[(2, 3), (1, 1)]), Facts { unit: 0b10, aligned: 2 });
+        assert_eq!(facts(&[(1, 1)]).unit, 1)
+    }
 
     /// `y[M, E] = sum_N x[M, N] * v[N, E]` in f16, one part: a grid over M, a loop over N, E on chip up to 256.
     fn product(tile: u32) -> PlanFile {

@@ -18,6 +18,8 @@ pub struct Case<'a> {
     pub tiles: &'a [u32],
     /// In how many pieces the split loop is cut.
     pub pieces: u32,
+    /// Whole tiles are computed, as compiled code does: products count what lies beyond the extents too.
+    pub padded: bool,
     /// The types of the kernel's generic parameters.
     pub types: &'a [DType],
     /// The range of a table's values, if it is known. An unknown table is taken to be the extent of the axis that it bounds: a full cache.
@@ -195,6 +197,14 @@ impl Count<'_> {
         }
         rest.iter().fold(total, |t, d| t * self.extent(d) as f64)
     }
+    /// How much larger whole tiles over `dims` are than the extents.
+    fn padding(&self, dims: DimSet) -> f64 {
+        let of = |d: DimId| {
+            let (extent, tile) = (self.extent(d).max(1) as f64, self.case.tiles[d.0 as usize].max(1) as f64);
+            (extent / tile).ceil() * tile / extent
+        };
+        if self.case.padded { dims.iter().map(of).product() } else { 1.0 }
+    }
     fn statement(&self, s: &Statement, sample: &Sample, loops: &mut Vec<(DimId, f64, f64)>, repeats: f64, t: &mut Traffic) {
         let part = self.part;
         match s {
@@ -206,7 +216,10 @@ impl Count<'_> {
             Statement::Load { .. } | Statement::Recall { .. } => {}
             Statement::Map { node } => t.elementwise += repeats * self.operations(*node) * self.elements(part.of(*node), sample, loops),
             Statement::Reduce { node, over } | Statement::Fold { node, over } => match part.contraction(*node) {
-                Some((x, y)) => t.contracted += 2.0 * repeats * self.elements(part.of(x).union(part.of(y)).union(*over), sample, loops),
+                Some((x, y)) => {
+                    let dims = part.of(x).union(part.of(y)).union(*over);
+                    t.contracted += 2.0 * repeats * self.padding(dims) * self.elements(dims, sample, loops)
+                }
                 None => t.elementwise += repeats * self.elements(part.of(part.body_of(*node)).union(*over), sample, loops),
             },
             Statement::Rebase { frame } => {

@@ -18,7 +18,7 @@ pub(crate) enum DeviceKind {
     Cuda(CudaDevice),
 }
 
-/// Measured on current x86 and Arm servers and laptops: what one core gives to a blocked f32 product of a tuned library, and to a
+/// Assumed, not measured on the machine at hand: what one core gives to a blocked f32 product of a tuned library, and to a
 /// stream of memory while its neighbours stream too.
 const CORE_FLOPS: f64 = 70e9;
 const CORE_BANDWIDTH: f64 = 10e9;

@@ -13,8 +13,10 @@ use super::shared::Placed;
 use crate::axis::AxisId;
 use crate::dtype::DType;
 use crate::graph::{Access, Factor, FrameKind, NodeId, Op};
-use crate::plan::{TensorRef, Word};
+use crate::plan::{Guard, TensorRef, Word};
+use crate::predicate::Atom;
 use crate::tile::{DimId, DimSet, Loop, Part, Role, Statement};
+use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// How a part lies on the warps of a block.
@@ -30,6 +32,8 @@ pub struct Shape {
     /// Warps that share out the tiles of the loop.
     pub warp_loop: u32,
     pub stages: u32,
+    /// Only for tensors whose rows are contiguous and aligned, which the entry's guards ask for.
+    pub aligned: bool,
 }
 
 impl Shape {
@@ -96,6 +100,9 @@ struct Writer<'a> {
     mapped: HashSet<NodeId>,
     /// Operands that are packed already in the body at hand.
     packed: HashSet<String>,
+    guards: RefCell<Vec<Guard>>,
+    /// Declarations of the loop's body: up to which column an atom holds in each row.
+    limits: RefCell<Vec<String>>,
 }
 
 /// An element of a value in registers.
@@ -146,6 +153,10 @@ impl Site for Lane<'_, '_> {
     fn folds(&self) -> bool {
         true
     }
+    fn limited(&self, atom: &Atom) -> Option<String> {
+        let Class::Fragment(column) = self.class else { return None };
+        self.writer.limit(atom, column).map(|limit| format!("{} < {limit}(i, c >> 1)", self.position(column)))
+    }
 }
 
 pub fn place(cx: &Context, shape: Shape, limit: u32) -> Result<Placed, Refusal> {
@@ -162,6 +173,8 @@ pub fn place(cx: &Context, shape: Shape, limit: u32) -> Result<Placed, Refusal> 
         open_folds: vec![],
         mapped: HashSet::new(),
         packed: HashSet::new(),
+        guards: Default::default(),
+        limits: Default::default(),
     };
     w.check()?;
     let split = if cx.part.split { cx.part.split_loop() } else { None };
@@ -181,7 +194,14 @@ pub fn place(cx: &Context, shape: Shape, limit: u32) -> Result<Placed, Refusal> 
     let mut body = Code::at(1);
     w.coordinates().into_iter().for_each(|l| body.line(l));
     body.append(&w.code);
-    Ok(Placed { body, shared_bytes: w.shared.max(16), partial_bytes: partial })
+    // neighbours in the order of items share rows or columns of tiles, so that caches serve them
+    if let (Some(c), [.., r, last]) = (shape.column, &cx.part.grid[..])
+        && *last == c
+        && *r == shape.row
+    {
+        cx.group_rows()
+    }
+    Ok(Placed { body, shared_bytes: w.shared.max(16), partial_bytes: partial, guards: w.guards.into_inner() })
 }
 
 impl Writer<'_> {
@@ -272,6 +292,29 @@ impl Writer<'_> {
             }
         }
         lines
+    }
+    /// The name of the column of each row below which an atom of a predicate holds, in a loop over columns whose index it has
+    /// with factor -1. Declared once for a tile: what is left for an element is a comparison.
+    fn limit(&self, atom: &Atom, column: DimId) -> Option<String> {
+        self.loops.iter().find(|l| l.0 == column)?;
+        let [axis] = self.cx.part.dim(column).axes[..] else { return None };
+        let varies = |d: DimId| self.cx.tile(d) > 1 && d != self.shape.row;
+        let fixed = atom.tables.iter().all(|t| !self.cx.part.dims_of(t.0.access.axes()).iter().any(varies));
+        let others = atom.indices.iter().filter(|i| i.0 != axis).all(|i| self.cx.part.dim_of(i.0).is_some_and(|d| !varies(d)));
+        if !fixed || !others || !atom.indices.contains(&(axis, -1)) {
+            return None;
+        }
+        let mut rest = atom.clone();
+        rest.indices.retain(|i| i.0 != axis);
+        let name = self.cx.name(&format!("limit {atom:?}"), &format!("{}_limit", self.cx.dim_name(column)));
+        let value = self.cx.atom(&Lane { writer: self, class: Class::Rows }, &rest);
+        let line =
+            format!("cleave::Limits<{}> {name}; cleave::each({name}, [&](int i, int h) {{ (void)i, (void)h; return {value} + 1; }});", self.shape.blocks);
+        let mut limits = self.limits.borrow_mut();
+        if !limits.contains(&line) {
+            limits.push(line)
+        }
+        Some(name)
     }
     fn element(&self, class: Class, node: NodeId) -> String {
         self.cx.element(&Lane { writer: self, class }, node)
@@ -376,7 +419,7 @@ impl Writer<'_> {
         let range = |d: DimId| -> (String, String) {
             let start = self.cx.start(d);
             match loop_dim {
-                Some((l, b)) if l == d => (format!("{} - {start}", b.low), format!("{} - {start}", b.high)),
+                Some((l, b)) if l == d => (if b.left { format!("{} - {start}", b.low) } else { "0".into() }, format!("{} - {start}", b.high)),
                 _ if start == "0" => ("0".into(), self.cx.size(d)),
                 _ => ("0".into(), format!("{} - {start}", self.cx.size(d))),
             }
@@ -385,13 +428,8 @@ impl Writer<'_> {
             let start = self.cx.start(d);
             if start == "0" { local.to_string() } else { format!("({start} + {local})") }
         };
-        // whether all positions of a dim that has no range of its own here are inside: grid dims with tiles of one
-        let single = self.cx.part.dims_of(access.axes()).iter().filter(|d| self.cx.tile(*d) == 1);
-        let single: Vec<String> = single.map(|d| format!("{} < {}", self.cx.start(d), self.cx.size(d))).collect();
-        let single = if single.is_empty() { String::new() } else { format!("{} ? ", single.join(" && ")) };
         let (column_low, column_high) = range(t.inner);
         let (row_low, row_high) = t.outer.map_or(("0".into(), "1".into()), range);
-        let row_high = if single.is_empty() { row_high } else { format!("{single}{row_high} : 0") };
         let position = |d: DimId| {
             if Some(d) == t.outer {
                 at(d, "r")
@@ -401,38 +439,51 @@ impl Writer<'_> {
                 self.cx.start(d)
             }
         };
-        let others = self.cx.offset(tensor, access, &position, &|d| d != Some(t.inner));
         let inner_axes = &self.cx.part.dim(t.inner).axes;
-        let last = access
-            .dims
-            .iter()
-            .enumerate()
-            .flat_map(|(d, f)| f.iter().enumerate().map(move |(i, f)| (d, i, *f)))
-            .rfind(|(_, _, f)| matches!(f, Factor::Axis(a) if inner_axes.contains(a)));
-        let whole = self.cx.offset(tensor, access, &position, &|_| true);
-        let vector = match (&inner_axes[..], last) {
-            ([_], Some((d, f, _))) => {
-                let stride = self.cx.stride(tensor, d as u32, f as u32);
-                Some((stride, self.vector_flag(tensor, access, (d, f), 16 / t.dtype.bytes())))
-            }
-            _ => None,
+        let factors: Vec<(usize, usize, Factor)> =
+            access.dims.iter().enumerate().flat_map(|(d, f)| f.iter().enumerate().map(move |(i, f)| (d, i, *f))).collect();
+        let last = factors.iter().rfind(|x| matches!(x.2, Factor::Axis(a) if inner_axes.contains(&a)));
+        let unit = last.filter(|_| inner_axes.len() == 1).map(|x| (x.0, x.1));
+        let elements = || {
+            let whole = self.cx.offset(tensor, access, &position, &|_| true);
+            format!(
+                "cleave::load_elements<{threads}>({name}, {pointer}, {row_low}, {row_high}, {column_low}, {column_high}, [&](int r, int k) {{ (void)r; return {whole}; }});"
+            )
         };
-        let elements = format!(
-            "cleave::load_elements<{threads}>({name}, {pointer}, {row_low}, {row_high}, {column_low}, {column_high}, [&](int r, int k) {{ {}return {whole}; }});",
-            if t.outer.is_none() { "(void)r; " } else { "" }
-        );
-        match vector {
-            Some((_, flag)) => {
-                let inner_start = self.cx.start(t.inner);
-                let columns = if inner_start == "0" { others } else { format!("{others} + {inner_start}") };
-                code.line(format!(
-                    "if ({flag}) cleave::load_chunks<{threads}>({name}, {pointer}, {row_low}, {row_high}, {column_high}, [&](int r) {{ {}return {columns}; }});",
-                    if t.outer.is_none() { "(void)r; " } else { "" }
-                ));
-                code.line(format!("else {elements}"))
+        let Some((d, f)) = unit else { return code.line(elements()) };
+        let inner_start = self.cx.start(t.inner);
+        let with_start = |offset: String| if inner_start == "0" { offset } else { format!("{offset} + {inner_start}") };
+        let rows = match t.outer {
+            Some(o) if self.cx.part.dim(o).axes.len() > 1 => {
+                let columns = with_start(self.cx.offset(tensor, access, &position, &|d| d != Some(t.inner)));
+                format!("cleave::load_chunks<{threads}>({name}, {pointer}, {row_low}, {row_high}, {column_high}, [&](int r) {{ return {columns}; }});")
             }
-            None => code.line(elements),
+            _ => {
+                let first = with_start(self.cx.offset(tensor, access, &|d| self.cx.start(d), &|d| d != Some(t.inner)));
+                let axis = t.outer.map(|o| self.cx.part.dim(o).axes[0]);
+                let strides: Vec<String> = factors
+                    .iter()
+                    .filter(|x| matches!(x.2, Factor::Axis(a) if Some(a) == axis))
+                    .map(|x| self.cx.stride(tensor, x.0 as u32, x.1 as u32))
+                    .collect();
+                let stride = if strides.is_empty() { "0".into() } else { strides.join(" + ") };
+                format!("cleave::load_rows<{threads}>({name}, {pointer} + ({first}), {stride}, {row_low}, {row_high}, {column_high});")
+            }
+        };
+        let bytes = 16;
+        let promised = self.shape.aligned && access.dims[d].len() == 1 && matches!(tensor, TensorRef::Input(_));
+        if promised {
+            let mut guards = self.guards.borrow_mut();
+            for g in [Guard::Contiguous(tensor, d as u32), Guard::Aligned(tensor, bytes)] {
+                if !guards.contains(&g) {
+                    guards.push(g)
+                }
+            }
+            return code.line(rows);
         }
+        let flag = self.vector_flag(tensor, access, (d, f), bytes as usize / t.dtype.bytes());
+        code.line(format!("if ({flag}) {rows}"));
+        code.line(format!("else {}", elements()))
     }
     /// A flag of the part: rows of a tensor are contiguous in the factor `unit`, and start at multiples of `multiple` elements.
     fn vector_flag(&self, tensor: TensorRef, access: &Access, unit: (usize, usize), multiple: usize) -> String {
@@ -877,6 +928,7 @@ impl Writer<'_> {
         self.code.open("auto step = [&](int tile, int stage, auto masked) {");
         self.code.line("constexpr bool partial = decltype(masked)::value;");
         self.code.line("(void)partial, (void)tile, (void)stage;");
+        let limits = std::mem::take(&mut *self.limits.borrow_mut());
         if body.text().contains(&start) || body.text().contains(&self.column_name(l.dim)) {
             self.code.line(format!("const int {start} = tile * {tile};"))
         }
@@ -884,29 +936,32 @@ impl Writer<'_> {
             let line = self.column_line(l.dim);
             self.code.line(line)
         }
+        limits.into_iter().for_each(|l| self.code.line(l));
         self.code.append(&body);
         self.code.close("};");
         self.code.line(format!("for (int s = 0; s < {}; s++) {{ if (first + s < last) fetch(first + s, s); cleave::copy_commit(); }}", stages - 1));
         self.code.line("int stage = 0;");
-        self.code.open("auto run = [&](int tile, auto masked) {");
+        let masks = body.text().contains("partial");
+        if masks {
+            if left {
+                self.code.line(format!("const int whole = ({full_low} + {}) / {tile};", tile - 1))
+            }
+            self.code.line(format!("const int cut = {full_high} / {tile};"))
+        }
+        self.code.line("CLEAVE_ONCE");
+        self.code.open("for (int tile = first; tile < last; tile++) {");
         self.code.line(format!("cleave::copy_wait<{}>();", stages - 2));
         self.code.line("cleave::barrier();");
         self.code.line(format!("if (tile + {0} < last) fetch(tile + {0}, stage == 0 ? {0} : stage - 1);", stages - 1));
         self.code.line("cleave::copy_commit();");
-        self.code.line("step(tile, stage, masked);");
-        self.code.line(format!("stage = stage + 1 == {stages} ? 0 : stage + 1;"));
-        self.code.close("};");
-        self.code.line("int tile = first;");
-        if left {
-            self.code.line(format!("const int whole = cleave::least(({full_low} + {}) / {tile}, last);", tile - 1));
-            self.code.line("CLEAVE_ONCE");
-            self.code.line("for (; tile < whole; tile++) run(tile, cleave::yes());")
+        if masks {
+            let from = if left { "tile >= whole && " } else { "" };
+            self.code.line(format!("if ({from}tile < cut) step(tile, stage, cleave::no()); else step(tile, stage, cleave::yes());"))
+        } else {
+            self.code.line("step(tile, stage, cleave::no());")
         }
-        self.code.line(format!("const int cut = cleave::least({full_high} / {tile}, last);"));
-        self.code.line("CLEAVE_ONCE");
-        self.code.line("for (; tile < cut; tile++) run(tile, cleave::no());");
-        self.code.line("CLEAVE_ONCE");
-        self.code.line("for (; tile < last; tile++) run(tile, cleave::yes());");
+        self.code.line(format!("stage = stage + 1 == {stages} ? 0 : stage + 1;"));
+        self.code.close("}");
         self.code.line("cleave::copy_wait<0>();");
         self.code.line("cleave::barrier();");
         self.code.close("}");

@@ -6,6 +6,7 @@ use super::{PTX, TILE, shared};
 use crate::axis::{AxisId, AxisSet};
 use crate::device::Target;
 use crate::dtype::DType;
+use crate::graph::Op;
 use crate::kernel::Kernel;
 use crate::plan::{Entry, Guard, Launch};
 use crate::tile::{DimId, Part, Program, Role, Statement};
@@ -32,13 +33,14 @@ pub enum Placement {
 pub struct Size {
     pub rows: Height,
     pub chip: u32,
+    /// Takes only tensors that can be read in chunks of 16 bytes.
+    pub aligned: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Height {
     /// Many rows: compute bound.
     Tall,
-    Middle,
     /// At most 16 rows: memory bound; warps share out the loop.
     Low,
 }
@@ -47,7 +49,9 @@ impl Placement {
     pub fn name(&self) -> String {
         match self {
             Placement::Shared => "shared tiles".into(),
-            Placement::Fragment(s) => format!("tensor cores, {:?} tiles, on chip up to {}", s.rows, s.chip).to_lowercase(),
+            Placement::Fragment(s) => {
+                format!("tensor cores, {:?} tiles, on chip up to {}{}", s.rows, s.chip, if s.aligned { ", aligned" } else { "" }).to_lowercase()
+            }
         }
     }
 }
@@ -61,16 +65,17 @@ impl Size {
     fn shape(self, part: &Part, types: &[DType], bound: &dyn Fn(DimId) -> Option<u32>) -> Result<(Vec<u32>, Shape), Refusal> {
         let (row, column) = fragment::roles(part)?;
         let wide = types.iter().any(|t| t.bytes() > 2) || types.is_empty();
-        let deep = self.chip > 128 || (wide && self.chip > 64);
+        let work = Work::of(part, row);
         // without columns of the grid the loop's tiles are the columns of a first product: attention and the like
         let (blocks, warp_rows, warp_columns, warp_loop, columns, step, stages) = match (self.rows, column.is_some()) {
-            (Height::Tall, false) if deep || wide => (1, 4, 1, 1, 0, 32, 2),
+            (Height::Tall, false) if wide || self.chip > 128 => (1, 4, 1, 1, 0, 32, 2),
             (Height::Tall, false) => (2, 4, 1, 1, 0, 64, 2),
-            (Height::Middle, false) => (1, 4, 1, 1, 0, if deep { 32 } else { 64 }, 2),
-            (Height::Low, false) => (1, 1, 1, 4, 0, 64, if deep { 2 } else { 3 }),
-            (Height::Tall, true) if wide => (1, 4, 2, 1, 64, 32, 3),
-            (Height::Tall, true) => (2, 4, 2, 1, 128, 32, 4),
-            (Height::Middle, true) => (2, 2, 2, 1, 64, if wide { 32 } else { 64 }, 3),
+            (Height::Low, false) => (1, 1, 1, 4, 0, 64, if self.chip > 128 { 2 } else { 3 }),
+            (Height::Tall, true) if wide => (1, 4, 2, 1, 64, if work.computed { 16 } else { 32 }, 3),
+            // an operand that is computed passes through registers
+            (Height::Tall, true) if work.computed => (2, 4, 2, 1, if work.products > 2 { 64 } else { 128 }, 32, 4),
+            // accumulators of 64 x 64 a warp, or two of 64 x 32
+            (Height::Tall, true) => (4, 2, 2, 1, if work.products > 1 { 64 } else { 128 }, 64, 3),
             (Height::Low, true) => (1, 1, 1, 4, 64, if wide { 64 } else { 128 }, 4),
         };
         let tile = |(d, dim): (usize, &crate::tile::Dim)| -> Result<u32, Refusal> {
@@ -88,7 +93,7 @@ impl Size {
         if part.dims.iter().any(|d| d.role == Role::Chip && d.axes.len() > 1) {
             return Err("packed dims on chip".into());
         }
-        Ok((tiles, Shape { row, column, blocks, warp_rows, warp_columns, warp_loop, stages }))
+        Ok((tiles, Shape { row, column, blocks, warp_rows, warp_columns, warp_loop, stages, aligned: self.aligned }))
     }
 }
 
@@ -115,23 +120,22 @@ pub fn emission(kernel: &Kernel, types: &[DType], programs: &[Program], target: 
             false
         }
     };
-    for number in candidates(programs) {
+    let wide = types.iter().any(|t| t.bytes() > 2) || types.is_empty();
+    let candidates = candidates(programs);
+    for &number in &candidates {
         let chip = programs[number].launches.iter().flatten().any(|p| p.dims.iter().any(|d| d.role == Role::Chip));
-        let sizes: &[u32] = if chip { &[64, 128, 256] } else { &[64] };
-        for &chip in sizes {
-            let heights: &[Height] = if chip > 128 {
-                &[Height::Tall]
-            } else if sizes.len() == 1 {
-                &[Height::Tall, Height::Middle, Height::Low]
-            } else {
-                &[Height::Tall, Height::Low]
-            };
-            for &rows in heights {
-                add(number, Placement::Fragment(Size { rows, chip }));
-            }
+        // a few that together serve all: a long compilation is a cost, too
+        let sizes: &[(Height, u32)] = match (wide, chip) {
+            (true, _) => &[(Height::Tall, 128)],
+            (false, false) => &[(Height::Tall, 128), (Height::Low, 128)],
+            (false, true) if candidates.len() > 1 => &[(Height::Tall, 128), (Height::Low, 128)],
+            (false, true) => &[(Height::Tall, 64), (Height::Tall, 128), (Height::Low, 128), (Height::Low, 256)],
+        };
+        for &(rows, chip) in sizes {
+            add(number, Placement::Fragment(Size { rows, chip, aligned: !wide && (rows == Height::Tall || chip > 128) }));
         }
     }
-    for number in plain(programs) {
+    if let Some(number) = plain(programs) {
         add(number, Placement::Shared);
     }
     all
@@ -180,22 +184,40 @@ fn candidates(programs: &[Program]) -> Vec<usize> {
     best.into_iter().map(|b| b.1).collect()
 }
 
-/// The programs for shared tiles: of those with no bounds the one with the fewest passes, which takes everything; without
-/// products also the best one of all.
-fn plain(programs: &[Program]) -> Vec<usize> {
-    let best = |filter: &dyn Fn(&Program) -> bool| (0..programs.len()).filter(|i| filter(&programs[*i])).min_by_key(|i| passes(&programs[*i]));
-    let everything = best(&|p| p.bounds.is_empty());
-    let rows = best(&|p| products(p).is_empty());
-    let mut all: Vec<usize> = rows.into_iter().chain(everything).collect();
-    all.dedup();
-    all
+/// The program for shared tiles, which takes everything: of those with no bounds the one with the fewest passes.
+fn plain(programs: &[Program]) -> Option<usize> {
+    let all = (0..programs.len()).min_by_key(|i| (programs[*i].bounds.len(), passes(&programs[*i])));
+    all.filter(|i| programs[*i].bounds.is_empty()).or(all)
+}
+
+/// What a part multiplies.
+struct Work {
+    products: usize,
+    /// The operand of a product with the rows is no input.
+    computed: bool,
+}
+
+impl Work {
+    fn of(part: &Part, row: DimId) -> Work {
+        let mut work = Work { products: 0, computed: false };
+        for (_, s) in part.statements() {
+            if let Statement::Reduce { node, .. } | Statement::Fold { node, .. } = s
+                && let Some((x, y)) = part.contraction(*node)
+            {
+                let a = if part.of(x).contains(row) { x } else { y };
+                work.products += 1;
+                work.computed |= !matches!(part.graph.op(a), Op::Input { .. })
+            }
+        }
+        work
+    }
 }
 
 /// One entry: a program under a placement.
 fn place(kernel: &Kernel, types: &[DType], program: &Program, number: usize, placement: &Placement, module: u32) -> Result<(Entry, String), Refusal> {
     let bound_of = |axis: AxisId| program.bounds.iter().find(|b| b.0 == axis).map(|b| b.1 as u32);
     let mut source = header(kernel, types, program, placement);
-    let (mut launches, mut tiles) = (vec![], vec![]);
+    let (mut launches, mut tiles, mut guards) = (vec![], vec![], vec![]);
     for (l, parts) in program.launches.iter().enumerate() {
         let symbol = super::code::identifier(&format!("{}_{number}_{l}", kernel.name));
         let params = format!("{symbol}_params");
@@ -239,6 +261,11 @@ fn place(kernel: &Kernel, types: &[DType], program: &Program, number: usize, pla
                 return Err("parts of one launch have other numbers of threads".into());
             }
             calls.push((i, name));
+            placed.guards.into_iter().for_each(|g: Guard| {
+                if !guards.contains(&g) {
+                    guards.push(g)
+                }
+            });
             partial_bytes.push(if part.split { placed.partial_bytes } else { 0 });
             shared_bytes = shared_bytes.max(placed.shared_bytes);
             launch_tiles.push(part_tiles)
@@ -260,7 +287,7 @@ fn place(kernel: &Kernel, types: &[DType], program: &Program, number: usize, pla
         launches.push(Launch { module, symbol, threads, shared_bytes, words: words.into_list(), partial_bytes });
         tiles.push(launch_tiles)
     }
-    let guards = chip_guards(program, &tiles);
+    guards.extend(chip_guards(program, &tiles));
     Ok((Entry { program: number as u32, target: Target::Portable, tiles, launches, guards }, source))
 }
 

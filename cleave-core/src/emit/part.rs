@@ -8,7 +8,7 @@ use crate::graph::{Access, Factor, Function, InputId, NodeId, Op};
 use crate::plan::{TensorRef, Word};
 use crate::predicate::{Atom, Table};
 use crate::tile::{DimId, DimSet, Part, Role, Statement};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 
 /// Why a part cannot be placed, for `explain`.
@@ -27,6 +27,8 @@ pub struct Context<'a> {
     names: RefCell<HashMap<String, String>>,
     /// Declarations at the head of the part, after the words and the grid position: `(name, text)`.
     hoisted: RefCell<BTreeMap<String, String>>,
+    /// Whether items of the two innermost grid dims go by groups of rows of tiles.
+    grouped: Cell<bool>,
 }
 
 /// Where the expression of one element stands.
@@ -43,11 +45,18 @@ pub trait Site {
     fn folds(&self) -> bool {
         false
     }
+    /// A test that an atom of a predicate is not negative, if there is a cheaper one than to compute it.
+    fn limited(&self, _atom: &Atom) -> Option<String> {
+        None
+    }
 }
+
+/// Rows of tiles in a group of items.
+const GROUP: u32 = 8;
 
 impl<'a> Context<'a> {
     pub fn new(part: &'a Part, number: u32, types: &'a [DType], tiles: &'a [u32], words: &'a Words, outputs: usize) -> Self {
-        Context { part, number, types, tiles, words, outputs, names: Default::default(), hoisted: Default::default() }
+        Context { part, number, types, tiles, words, outputs, names: Default::default(), hoisted: Default::default(), grouped: Cell::new(false) }
     }
     /// A name for `what` (a key that tells things apart) as close to `wanted` as no other thing has.
     pub fn name(&self, what: &str, wanted: &str) -> String {
@@ -271,7 +280,7 @@ impl<'a> Context<'a> {
             if c.is_empty() {
                 return "true".to_string();
             }
-            c.iter().map(|a| format!("{} >= 0", self.atom(site, a))).collect::<Vec<_>>().join(" && ")
+            c.iter().map(|a| site.limited(a).unwrap_or_else(|| format!("{} >= 0", self.atom(site, a)))).collect::<Vec<_>>().join(" && ")
         };
         let text = match &clauses[..] {
             [] => "false".into(),
@@ -450,6 +459,10 @@ impl<'a> Context<'a> {
         let dims = self.part.dims_of(s.access.axes()).union(self.part.of(s.node));
         (s.node, s.access.clone(), dims)
     }
+    /// Lets the items of the two innermost grid dims go down the columns of a group of rows before the next group.
+    pub fn group_rows(&self) {
+        self.grouped.set(true)
+    }
     /// Lines that find the tile of each grid dim: `item` counts tiles, the last grid dim innermost; pieces are innermost of all.
     pub fn grid_lines(&self) -> Vec<String> {
         let mut lines = vec![];
@@ -461,7 +474,22 @@ impl<'a> Context<'a> {
             lines.push(format!("const int item = block - {first};"))
         }
         let mut rest = "item".to_string();
-        for (i, d) in self.part.grid.iter().enumerate().rev() {
+        let mut dims = &self.part.grid[..];
+        if let (true, [outer @ .., row, column]) = (self.grouped.get(), dims) {
+            let tiles = |d: DimId| self.word(Word::Tiles { part: self.number, dim: d }, &format!("tiles_{}", self.dim_name(d)));
+            let (rows, columns) = (tiles(*row), tiles(*column));
+            let inner = if outer.is_empty() { rest.clone() } else { format!("{rest} % ({rows} * {columns})") };
+            lines.push(format!("const int inner = {inner}, group = inner / ({GROUP} * {columns}), in_group = inner % ({GROUP} * {columns});"));
+            lines.push(format!("const int group_rows = cleave::least({rows} - group * {GROUP}, {GROUP});"));
+            lines.push(format!("const int {} = (group * {GROUP} + in_group % group_rows) * {};", self.start(*row), self.tile(*row)));
+            lines.push(format!("const int {} = in_group / group_rows * {};", self.start(*column), self.tile(*column)));
+            if !outer.is_empty() {
+                lines.push(format!("const int outer = item / ({rows} * {columns});"))
+            }
+            rest = "outer".into();
+            dims = outer
+        }
+        for (i, d) in dims.iter().enumerate().rev() {
             let (name, tile) = (self.start(*d), self.tile(*d));
             if i == 0 {
                 lines.push(format!("const int {name} = {rest} * {tile};"));

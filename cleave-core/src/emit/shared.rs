@@ -6,7 +6,7 @@ use super::code::Code;
 use super::frames::{self, OfTile};
 use super::part::{Context, Refusal, Site};
 use crate::graph::{NodeId, Op};
-use crate::plan::Word;
+use crate::plan::{Guard, Word};
 use crate::tile::{DimId, DimSet, Loop, Part, Role, State, Statement};
 use std::collections::HashMap;
 
@@ -20,6 +20,8 @@ pub struct Placed {
     pub shared_bytes: u32,
     /// Bytes of state that a piece of an item stores.
     pub partial_bytes: u64,
+    /// What the code asks of tensors.
+    pub guards: Vec<Guard>,
 }
 
 struct Writer<'a> {
@@ -91,7 +93,7 @@ pub fn place(cx: &Context, bound: &dyn Fn(DimId) -> Option<u32>) -> Result<Place
     if w.floats * 4 > SHARED_BYTES {
         return Err(format!("{} bytes of shared memory are too many", w.floats * 4));
     }
-    Ok(Placed { body: w.code, shared_bytes: w.floats * 4, partial_bytes: partial as u64 * 4 })
+    Ok(Placed { body: w.code, shared_bytes: w.floats * 4, partial_bytes: partial as u64 * 4, guards: vec![] })
 }
 
 impl Writer<'_> {

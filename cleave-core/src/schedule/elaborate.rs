@@ -169,27 +169,25 @@ fn linear(g: &mut Graph, operands: &[Scaled], coefficients: &[Rational], constan
     if operands.iter().all(|x| x.shift == first) && (constant.is_zero() || first.is_empty()) {
         return Scaled { node: g.linear(&zip(operands.iter().map(|x| x.node).collect()), constant), shift: first.to_vec() };
     }
-    let total = |g: &mut Graph, shift: &[(NodeId, i8)]| {
-        let terms: Vec<_> = shift.iter().map(|s| (half(s.1), s.0)).collect();
-        g.linear(&terms, Rational::ZERO)
-    };
-    let mut shifts: Vec<NodeId> = operands.iter().map(|x| total(g, &x.shift)).collect();
-    if !constant.is_zero() {
-        shifts.push(g.number(Rational::ZERO))
-    }
-    let common = g.greatest(&shifts);
-    let towards = |g: &mut Graph, shift: NodeId| {
-        let d = g.linear(&[(Rational::ONE, shift), (Rational::MINUS_ONE, common)], Rational::ZERO);
-        g.apply(Function::Exp, d)
-    };
-    let mut terms = vec![];
-    for (i, (x, k)) in operands.iter().zip(coefficients).enumerate() {
-        let factor = towards(g, shifts[i]);
-        terms.push((*k, g.mul(&[x.node, factor])))
+    // every term as a value and the exponent of its power of exp; exp(x) itself is the power of its argument
+    let mut parts: Vec<(Rational, Option<NodeId>, NodeId)> = vec![];
+    for (x, k) in operands.iter().zip(coefficients) {
+        let terms: Vec<_> = x.shift.iter().map(|s| (half(s.1), s.0)).collect();
+        parts.push(match g.op(x.node) {
+            Op::Apply(Function::Exp) if terms.is_empty() => (*k, None, g.operands(x.node)[0]),
+            _ => (*k, Some(x.node), g.linear(&terms, Rational::ZERO)),
+        })
     }
     if !constant.is_zero() {
         let zero = g.number(Rational::ZERO);
-        terms.push((constant, towards(g, zero)))
+        parts.push((constant, None, zero))
+    }
+    let common = g.greatest(&parts.iter().map(|p| p.2).collect::<Vec<_>>());
+    let mut terms = vec![];
+    for (k, value, exponent) in parts {
+        let moved = g.linear(&[(Rational::ONE, exponent), (Rational::MINUS_ONE, common)], Rational::ZERO);
+        let factor = g.apply(Function::Exp, moved);
+        terms.push((k, value.map_or(factor, |v| g.mul(&[v, factor]))))
     }
     Scaled { node: g.linear(&terms, Rational::ZERO), shift: vec![(common, 2)] }
 }

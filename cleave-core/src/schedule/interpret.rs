@@ -492,3 +492,22 @@ fn state_of(body: &[Statement], frame: NodeId) -> Option<&State> {
         _ => None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn storage_rounds_to_the_nearest_value_ties_to_even() {
+        let unit = 2f64.powi(-10);
+        assert_eq!(round_to(DType::F16, 1.0 + 0.5 * unit), 1.0);
+        assert_eq!(round_to(DType::F16, 1.0 + 1.5 * unit), 1.0 + 2.0 * unit);
+        assert_eq!(round_to(DType::F16, 65519.0), 65504.0);
+        assert_eq!(round_to(DType::F16, -65520.0), f64::NEG_INFINITY);
+        assert_eq!(round_to(DType::F16, 2f64.powi(-24) * 1.4), 2f64.powi(-24));
+        assert_eq!(round_to(DType::F16, 2f64.powi(-26)), 0.0);
+        assert_eq!(round_to(DType::BF16, 1.0 + 2f64.powi(-8)), 1.0);
+        assert_eq!(round_to(DType::BF16, f32::MAX as f64), f64::INFINITY);
+        assert_eq!(round_to(DType::F32, 0.1), 0.1f32 as f64);
+    }
+}

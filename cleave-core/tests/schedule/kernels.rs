@@ -317,6 +317,97 @@ fn row_sum(source: bool) -> Graph {
     t.g
 }
 
+/// A gated layer with its down projection in one formula: a nest of contractions.
+fn gated_layer() -> Graph {
+    let mut t = Terms::new("m c h j");
+    let (x, w1, w3, w2) = (t.input("x", "m c"), t.input("gate", "c h"), t.input("up", "c h"), t.input("down", "h j"));
+    let (a, u) = (t.sum("c", &[x, w1]), t.sum("c", &[x, w3]));
+    let s = t.g.apply(Function::Sigmoid, a);
+    let y = t.sum("h", &[a, s, u, w2]);
+    t.output("y", &[(y, "m j")]);
+    t.g
+}
+
+/// A projection and a low-rank one of the same rows.
+fn low_rank() -> Graph {
+    let mut t = Terms::new("m c j r");
+    let (x, w, a, b) = (t.input("x", "m c"), t.input("w", "c j"), t.input("a", "c r"), t.input("b", "r j"));
+    let (y, z) = (t.sum("c", &[x, w]), t.sum("c", &[x, a]));
+    let z = t.sum("r", &[z, b]);
+    let y = t.add(y, z);
+    t.output("y", &[(y, "m j")]);
+    t.g
+}
+
+/// Two masks over one stream: a sliding window and a prefix, each with a frame of its own, the loop's domain their union.
+fn window_and_prefix() -> Graph {
+    let mut t = Terms::new("m n d e");
+    let (q, k, v) = (t.input("q", "m d"), t.input("k", "n d"), t.input("v", "n e"));
+    let atoms = [t.atom(&[("m", 1), ("n", -1)], &[], &[], 0), t.atom(&[("m", -1), ("n", 1)], &[], &[], 3)];
+    let window = t.predicate(atoms.to_vec());
+    let atom = t.atom(&[("n", -1)], &[], &[], 2);
+    let prefix = t.predicate(vec![atom]);
+    let s = t.sum("d", &[q, k]);
+    let half = t.g.linear(&[(Rational::parse("0.5").expect("a number"), s)], Rational::ZERO);
+    for (name, mask, score) in [("local", window, s), ("prefix", prefix, half)] {
+        let e = t.exp(score);
+        let (z, o) = (t.sum("n", &[mask, e]), t.sum("n", &[mask, e, v]));
+        let y = t.div(o, z);
+        t.output(name, &[(y, "m e")])
+    }
+    t.g
+}
+
+/// A softmax with a learnt sink in its denominator.
+fn sink() -> Graph {
+    let mut t = Terms::new("m n e");
+    let (x, v, sink) = (t.input("x", "m n"), t.input("v", "n e"), t.input("sink", "m"));
+    let (e, s) = (t.exp(x), t.exp(sink));
+    let (z, o) = (t.sum("n", &[e]), t.sum("n", &[e, v]));
+    let z = t.add(z, s);
+    let y = t.div(o, z);
+    t.output("y", &[(y, "m e")]);
+    t.g
+}
+
+/// A log-sum-exp over two axes, of which a mask bounds one: they cannot be packed.
+fn two_axes() -> Graph {
+    let mut t = Terms::new("m n p");
+    let x = t.input("x", "m n p");
+    let atom = t.atom(&[("m", 1), ("n", -1)], &[], &[], 0);
+    let mask = t.predicate(vec![atom]);
+    let e = t.exp(x);
+    let z = t.sum("n p", &[mask, e]);
+    let y = t.log(z);
+    t.output("y", &[(y, "m")]);
+    t.g
+}
+
+/// `(sum e^2) / (sum e)^2`: members of degree 4 and 2 of one frame.
+fn participation() -> Graph {
+    let mut t = Terms::new("m n");
+    let x = t.input("x", "m n");
+    let e = t.exp(x);
+    let square = t.g.product(&[(e, 4)]);
+    let (z, s) = (t.sum("n", &[e]), t.sum("n", &[square]));
+    let y = t.g.product(&[(s, 2), (z, -4)]);
+    t.output("y", &[(y, "m")]);
+    t.g
+}
+
+/// Latent attention: the values are the keys' tensor under another axis.
+fn latent() -> Graph {
+    let mut t = Terms::new("b h m n c f");
+    let (q, k) = (t.input("q", "b h m c"), t.input("k", "b n c"));
+    let v = t.read("k", "b n f");
+    let s = t.sum("c", &[q, k]);
+    let e = t.exp(s);
+    let (z, o) = (t.sum("n", &[e]), t.sum("n", &[e, v]));
+    let y = t.div(o, z);
+    t.output("y", &[(y, "b h m f")]);
+    t.g
+}
+
 /// Every kernel that the tests run.
 pub fn all() -> Vec<Kernel> {
     let kernel = |name, graph: Graph, reference, extents: &[i64]| {
@@ -347,5 +438,12 @@ pub fn all() -> Vec<Kernel> {
         kernel("two_products_right", two_products(true), Some(two_products(false)), &[5, 13, 7, 6]),
         kernel("row_sum", row_sum(false), Some(row_sum(true)), &[5, 13, 7]),
         kernel("row_sum_source", row_sum(true), None, &[5, 13, 7]),
+        kernel("gated_layer", gated_layer(), None, &[5, 7, 6, 4]),
+        kernel("low_rank", low_rank(), None, &[5, 13, 7, 2]),
+        kernel("window_and_prefix", window_and_prefix(), None, &[7, 11, 3, 2]),
+        kernel("sink", sink(), None, &[5, 11, 3]),
+        kernel("two_axes", two_axes(), None, &[5, 7, 3]),
+        kernel("participation", participation(), None, &[5, 13]),
+        kernel("latent", latent(), None, &[2, 3, 2, 7, 4, 4]),
     ]
 }

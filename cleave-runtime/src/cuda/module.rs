@@ -74,7 +74,9 @@ impl CudaDevice {
     }
     fn compile(&self, kernel: &str, module: &Module) -> Result<Ptx> {
         let architecture = if module.target == Target::Hopper { "90a".into() } else { self.capability().to_string() };
-        let options = CompileOptions { options: vec![format!("--gpu-architecture=compute_{architecture}"), "--std=c++17".into()], ..Default::default() };
+        // lambdas of the tile primitives carry no annotation: nvcc takes them for device code where they are used, NVRTC asks
+        let flags = vec![format!("--gpu-architecture=compute_{architecture}"), "--std=c++17".into(), "--device-as-default-execution-space".into()];
+        let options = CompileOptions { options: flags, ..Default::default() };
         if module.source.contains('\0') {
             return Err(Error::Plan { kernel: kernel.into() });
         }

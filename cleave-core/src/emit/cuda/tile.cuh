@@ -56,6 +56,17 @@ template <int COLUMNS> struct Columns {
   CLEAVE_DEVICE float& operator()(int j, int h) { return v[j][h]; }
   CLEAVE_DEVICE const float& operator()(int j, int h) const { return v[j][h]; }
 };
+// A column of each row, below which a predicate holds.
+template <int BLOCKS> struct Limits {
+  int v[BLOCKS][2];
+  CLEAVE_DEVICE int operator()(int i, int h) const { return v[i][h]; }
+};
+template <int B, class F> CLEAVE_DEVICE void each(Limits<B>& x, F f) {
+CLEAVE_UNROLL
+  for (int i = 0; i < B; i++)
+CLEAVE_UNROLL
+    for (int h = 0; h < 2; h++) x.v[i][h] = f(i, h);
+}
 template <int B, int N, class F> CLEAVE_DEVICE void each(Fragment<B, N>& x, F f) {
 CLEAVE_UNROLL
   for (int i = 0; i < B; i++)
@@ -179,6 +190,14 @@ template <class T, int ROWS, int COLUMNS> struct Tile {
     const int s = CHUNKS % 8 == 0 ? row & 7 : CHUNKS % 4 == 0 ? (row >> 1) & 3 : CHUNKS % 2 == 0 ? (row >> 2) & 1 : 0;
     return at + (u32)(row * CHUNKS + (c ^ s)) * 16u;
   }
+  // The offset of chunk c + k / PER_CHUNK, given that of chunk c (both in the same row, k a multiple of 16 values' bytes, c's bits
+  // below k's): the swizzle and the columns only meet in the bits that an exclusive or keeps apart.
+  static constexpr u32 MIXED = (CHUNKS % 8 == 0 ? 8 : CHUNKS % 4 == 0 ? 4 : CHUNKS % 2 == 0 ? 2 : 1) * 16 - 1;
+  static constexpr u32 ROW = CHUNKS * 16;
+  CLEAVE_DEVICE static u32 along(u32 chunk, int k) {
+    const u32 bytes = (u32)k * (u32)sizeof(T);
+    return (chunk ^ (bytes & MIXED)) + (bytes & ~MIXED);
+  }
   CLEAVE_DEVICE u32 element(int row, int column) const { return chunk(row, column / PER_CHUNK) + (u32)(column % PER_CHUNK) * (u32)sizeof(T); }
   CLEAVE_DEVICE float get(int row, int column) const { return to_float(*(const T*)(shared_memory + element(row, column))); }
   CLEAVE_DEVICE void set(int row, int column, T x) const { *(T*)(shared_memory + element(row, column)) = x; }
@@ -195,6 +214,29 @@ CLEAVE_UNROLL
     const int r = at / CHUNKS, c = at % CHUNKS;
     const int values = r < row_low || r >= row_high ? 0 : most(least(column_high - c * PER, PER), 0);
     copy16(tile.chunk(r, c), from + (values > 0 ? row(r) + c * PER : 0), values * (int)sizeof(T));
+  }
+}
+// The same where rows follow each other at `stride` elements from `from`, and a thread stays in one column of chunks: a pointer
+// that moves on takes the place of an address for each chunk. Where nothing is read the pointer may be outside.
+template <int THREADS, class T, int R, int C>
+CLEAVE_DEVICE void load_rows(const Tile<T, R, C>& tile, const T* from, i64 stride, int row_low, int row_high, int column_high) {
+  constexpr int CHUNKS = Tile<T, R, C>::CHUNKS, PER = Tile<T, R, C>::PER_CHUNK;
+  if constexpr (THREADS % CHUNKS == 0) {
+    constexpr int STEP = THREADS / CHUNKS;
+    const int first = thread() / CHUNKS, c = thread() % CHUNKS;
+    const int bytes = most(least(column_high - c * PER, PER), 0) * (int)sizeof(T);
+    const T* p = from + (first * stride + c * PER);
+    const i64 step = STEP * stride;
+    const u32 to = tile.chunk(first, c);  // eight rows on, the swizzle is the same
+CLEAVE_UNROLL
+    for (int e = 0; e < (R + STEP - 1) / STEP; e++) {
+      const int r = first + e * STEP;
+      if (R % STEP != 0 && r >= R) break;
+      copy16(STEP % 8 == 0 ? to + (u32)(e * STEP) * Tile<T, R, C>::ROW : tile.chunk(r, c), p, r < row_low || r >= row_high ? 0 : bytes);
+      p += step;
+    }
+  } else {
+    load_chunks<THREADS>(tile, from, row_low, row_high, column_high, [&](int r) { return r * stride; });
   }
 }
 template <int THREADS, class T, int R, int C, class F>
@@ -230,21 +272,35 @@ CLEAVE_UNROLL
 CLEAVE_UNROLL
       for (int c = 0; c < 4; c++) p.v[i][k][c] = f(i, k, c);
 }
-// One 16-wide step of an operand from a tile. A: rows of the product by k; stored [row][k], or transposed [k][row].
-template <bool TRANSPOSED, class T, int R, int C> CLEAVE_DEVICE void load_a(u32 (&a)[4], const Tile<T, R, C>& t, int row, int k) {
+// The chunk that a lane names for a step of an operand. A: rows of the product by k; stored [row][k], or transposed [k][row].
+template <bool TRANSPOSED, class T, int R, int C> CLEAVE_DEVICE u32 lane_of_a(const Tile<T, R, C>& t, int row, int k) {
   const int l = lane();
-  if (TRANSPOSED) load_matrices_transposed(a, t.chunk(k + (l & 7) + ((l >> 4) << 3), (row >> 3) + ((l >> 3) & 1)));
-  else load_matrices(a, t.chunk(row + (l & 15), (k >> 3) + (l >> 4)));
+  return TRANSPOSED ? t.chunk(k + (l & 7) + ((l >> 4) << 3), (row >> 3) + ((l >> 3) & 1)) : t.chunk(row + (l & 15), (k >> 3) + (l >> 4));
 }
-// B: k by 16 columns of the product; stored [column][k], or transposed [k][column]. b[0], b[1]: the first 8 columns.
-template <bool TRANSPOSED, class T, int R, int C> CLEAVE_DEVICE void load_b(u32 (&b)[4], const Tile<T, R, C>& t, int k, int column) {
+// B: k by 16 columns of the product; stored [column][k], or transposed [k][column].
+template <bool TRANSPOSED, class T, int R, int C> CLEAVE_DEVICE u32 lane_of_b(const Tile<T, R, C>& t, int k, int column) {
   const int l = lane();
-  if (TRANSPOSED) load_matrices_transposed(b, t.chunk(k + (l & 15), (column >> 3) + (l >> 4)));
-  else load_matrices(b, t.chunk(column + (l & 7) + ((l >> 4) << 3), (k >> 3) + ((l >> 3) & 1)));
+  return TRANSPOSED ? t.chunk(k + (l & 15), (column >> 3) + (l >> 4)) : t.chunk(column + (l & 7) + ((l >> 4) << 3), (k >> 3) + ((l >> 3) & 1));
+}
+// A lane's chunk moved on by rows and columns of the product's operand (multiples of 16): `across` is the dim that is stored
+// in rows, `along` the one in columns.
+template <class T, int R, int C> CLEAVE_DEVICE u32 moved(const Tile<T, R, C>&, u32 chunk, int across, int along) {
+  return Tile<T, R, C>::along(chunk, along) + (u32)across * Tile<T, R, C>::ROW;
+}
+template <bool TRANSPOSED, class T, int R, int C> CLEAVE_DEVICE void load_a(u32 (&a)[4], const Tile<T, R, C>& t, u32 first, int row, int k) {
+  const u32 at = TRANSPOSED ? moved(t, first, k, row) : moved(t, first, row, k);
+  if (TRANSPOSED) load_matrices_transposed(a, at);
+  else load_matrices(a, at);
+}
+// b[0], b[1]: the first 8 columns.
+template <bool TRANSPOSED, class T, int R, int C> CLEAVE_DEVICE void load_b(u32 (&b)[4], const Tile<T, R, C>& t, u32 first, int k, int column) {
+  const u32 at = TRANSPOSED ? moved(t, first, k, column) : moved(t, first, column, k);
+  if (TRANSPOSED) load_matrices_transposed(b, at);
+  else load_matrices(b, at);
 }
 // The f32 steps are 8 wide. Columns 2t and 2t + 1 of A stand for the positions t and t + 4 that the instruction calls for: the
 // same permutation of k on both sides leaves the sum as it is, and makes the layout of accumulators the one of A.
-template <bool TRANSPOSED, int R, int C> CLEAVE_DEVICE void load_a(float (&a)[4], const Tile<float, R, C>& t, int row, int k) {
+template <bool TRANSPOSED, int R, int C> CLEAVE_DEVICE void load_a(float (&a)[4], const Tile<float, R, C>& t, u32, int row, int k) {
 CLEAVE_UNROLL
   for (int c = 0; c < 4; c++) {
     const int r = row + row_of_lane() + (c >> 1) * 8, x = k + column_of_lane() + (c & 1);
@@ -274,66 +330,72 @@ CLEAVE_UNROLL
   multiply_tf32(d, ah, bl[0], bl[1]);
   multiply_tf32(d, ah, bh[0], bh[1]);
 }
-// d += a b over K values of k, A taken from `a_of(i, k)` as one step's registers.
+// d += a b over K values of k; `load(a, i, k)` gives the registers of one step of A.
 template <bool BT, class T, int K, int B, int N, int R, int C, class F>
-CLEAVE_DEVICE void multiply_steps(Fragment<B, N>& d, const Tile<T, R, C>& b, int b_k, int b_column, int k_valid, F load, T) {
+CLEAVE_DEVICE void multiply_steps(Fragment<B, N>& d, const Tile<T, R, C>& b, int b_k, int b_column, F load, T) {
+  const u32 first = lane_of_b<BT>(b, b_k, b_column);
 CLEAVE_UNROLL
   for (int k = 0; k < K; k += 16) {
-    if (k < k_valid) {
-      u32 a[B][4];
+    u32 a[B][4];
 CLEAVE_UNROLL
-      for (int i = 0; i < B; i++) load(a[i], i, k);
+    for (int i = 0; i < B; i++) load(a[i], i, k);
 CLEAVE_UNROLL
-      for (int n = 0; n < N; n += 16) {
-        u32 r[4];
-        load_b<BT>(r, b, b_k + k, b_column + n);
+    for (int n = 0; n < N; n += 16) {
+      u32 r[4];
+      load_b<BT>(r, b, first, k, n);
 CLEAVE_UNROLL
-        for (int i = 0; i < B; i++) {
-          multiply(d.v[i][n / 8], a[i], r[0], r[1], T());
-          if (n + 8 < N) multiply(d.v[i][n / 8 + 1 < N / 8 ? n / 8 + 1 : 0], a[i], r[2], r[3], T());
-        }
+      for (int i = 0; i < B; i++) {
+        multiply(d.v[i][n / 8], a[i], r[0], r[1], T());
+        if (n + 8 < N) multiply(d.v[i][n / 8 + 1 < N / 8 ? n / 8 + 1 : 0], a[i], r[2], r[3], T());
       }
     }
   }
 }
 template <bool BT, class T, int K, int B, int N, int R, int C, class F>
-CLEAVE_DEVICE void multiply_steps(Fragment<B, N>& d, const Tile<float, R, C>& b, int b_k, int b_column, int k_valid, F load, float) {
+CLEAVE_DEVICE void multiply_steps(Fragment<B, N>& d, const Tile<float, R, C>& b, int b_k, int b_column, F load, float) {
 CLEAVE_UNROLL
   for (int k = 0; k < K; k += 8) {
-    if (k < k_valid) {
-      float a[B][4];
+    float a[B][4];
 CLEAVE_UNROLL
-      for (int i = 0; i < B; i++) load(a[i], i, k);
+    for (int i = 0; i < B; i++) load(a[i], i, k);
 CLEAVE_UNROLL
-      for (int n = 0; n < N; n += 8) {
-        float r[2];
-        load_b<BT>(r, b, b_k + k, b_column + n);
+    for (int n = 0; n < N; n += 8) {
+      float r[2];
+      load_b<BT>(r, b, b_k + k, b_column + n);
 CLEAVE_UNROLL
-        for (int i = 0; i < B; i++) multiply_f32(d.v[i][n / 8], a[i], r);
-      }
+      for (int i = 0; i < B; i++) multiply_f32(d.v[i][n / 8], a[i], r);
     }
   }
 }
 template <bool AT, bool BT, int K, class T, int B, int N, int AR, int AC, int R, int C>
-CLEAVE_DEVICE void multiply_tiles(Fragment<B, N>& d, const Tile<T, AR, AC>& a, int a_row, int a_k, const Tile<T, R, C>& b, int b_k, int b_column, int k_valid = K) {
-  multiply_steps<BT, T, K>(d, b, b_k, b_column, k_valid, [&](auto& r, int i, int k) { load_a<AT>(r, a, a_row + 16 * i, a_k + k); }, T());
+CLEAVE_DEVICE void multiply_tiles(Fragment<B, N>& d, const Tile<T, AR, AC>& a, int a_row, int a_k, const Tile<T, R, C>& b, int b_k, int b_column) {
+  if constexpr (sizeof(T) == 2) {
+    const u32 first = lane_of_a<AT>(a, a_row, a_k);
+    multiply_steps<BT, T, K>(d, b, b_k, b_column, [&](auto& r, int i, int k) { load_a<AT>(r, a, first, 16 * i, k); }, T());
+  } else {
+    constexpr int PIECE = K % 16 == 0 ? 16 : K;  // three products a step: unrolled further they would only make more code
+CLEAVE_ONCE
+    for (int at = 0; at < K; at += PIECE)
+      multiply_steps<BT, T, PIECE>(d, b, b_k + at, b_column, [&](auto& r, int i, int k) { load_a<AT>(r, a, 0, a_row + 16 * i, a_k + at + k); }, T());
+  }
 }
 CLEAVE_DEVICE void copy_step(u32 (&to)[4], const u32 (&from)[4]) { CLEAVE_UNROLL for (int c = 0; c < 4; c++) to[c] = from[c]; }
 CLEAVE_DEVICE void copy_step(float (&to)[4], const float (&from)[4]) { CLEAVE_UNROLL for (int c = 0; c < 4; c++) to[c] = from[c]; }
 template <bool BT, int K, class T, int B, int N, int R, int C>
 CLEAVE_DEVICE void multiply_packed(Fragment<B, N>& d, const Packed<T, B, K>& a, const Tile<T, R, C>& b, int b_k, int b_column) {
   constexpr int STEP = sizeof(T) == 2 ? 16 : 8;
-  multiply_steps<BT, T, K>(d, b, b_k, b_column, K, [&](auto& r, int i, int k) { copy_step(r, a.v[i][k / STEP]); }, T());
+  multiply_steps<BT, T, K>(d, b, b_k, b_column, [&](auto& r, int i, int k) { copy_step(r, a.v[i][k / STEP]); }, T());
 }
 // A tile, as values in registers: rows by columns of the fragment.
 template <bool TRANSPOSED, class T, int B, int N, int R, int C> CLEAVE_DEVICE void read_tile(Fragment<B, N>& x, const Tile<T, R, C>& t, int row, int column) {
   if constexpr (sizeof(T) == 2 && N % 16 == 0) {
+    const u32 first = lane_of_a<TRANSPOSED>(t, row, column);
 CLEAVE_UNROLL
     for (int i = 0; i < B; i++)
 CLEAVE_UNROLL
       for (int k = 0; k < N; k += 16) {
         u32 a[4];
-        load_a<TRANSPOSED>(a, t, row + 16 * i, column + k);
+        load_a<TRANSPOSED>(a, t, first, 16 * i, k);
 CLEAVE_UNROLL
         for (int h = 0; h < 4; h++) unpack(a[h], x.v[i][k / 8 + (h >> 1)][2 * (h & 1)], x.v[i][k / 8 + (h >> 1)][2 * (h & 1) + 1], T());
       }
