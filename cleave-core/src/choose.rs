@@ -249,7 +249,8 @@ fn seconds(file: &PlanFile, entry: &Entry, types: &[DType], pieces: &[Vec<u32>],
             let traffic = traffic(part, &case);
             let on_chip = traffic.resident + 2.0 * traffic.streamed + traffic.carried + traffic.temporary;
             fits &= !entry.launches.is_empty() || on_chip <= device.chip_bytes as f64;
-            let work = Work { unique: unique_bytes(part, types, extents), steps: steps(part, &tiles, extents), traffic };
+            let slowed = if entry.launches.get(l).is_some_and(|l| !l.tensor_cores) { THROUGH_SHARED_MEMORY } else { 1.0 };
+            let work = Work { unique: unique_bytes(part, types, extents), steps: steps(part, &tiles, extents), slowed, traffic };
             total += work.seconds(pieces[l][p] as f64, device)
         }
     }
@@ -302,8 +303,13 @@ const UNHIDDEN: f64 = 0.1;
 /// How much faster than memory the caches bring what another block has read before.
 const CACHED: f64 = 3.0;
 
+/// How much slower operations are whose operands and results all lie in shared memory: a product of 4096^3 took 155 ms on an H200.
+const THROUGH_SHARED_MEMORY: f64 = 64.0;
+
 /// What a part does, as its time is estimated from it.
 struct Work {
+    /// How much slower than the device's f32 rate its operations are.
+    slowed: f64,
     traffic: Traffic,
     unique: f64,
     steps: f64,
@@ -325,12 +331,13 @@ impl Work {
             false => (0.0, 0.0),
         };
         // elements of two bytes on average: a product of 16-bit types
-        let rate = if t.load_bytes < 3.0 * t.loads { device.half_flops } else { device.single_flops };
+        let single = device.single_flops / self.slowed;
+        let rate = if t.load_bytes < 3.0 * t.loads && self.slowed == 1.0 { device.half_flops } else { single };
         let again = (t.load_bytes - self.unique).max(0.0);
         let bytes = t.load_bytes - again + again / CACHED + t.store_bytes + states;
         // two blocks on half of the multiprocessors draw as much from memory as one on each
         let memory = bytes / device.bandwidth / used.max((2.0 * waves).min(1.0));
-        let loads = [t.contracted / rate / used, t.elementwise / device.single_flops / used, memory];
+        let loads = [t.contracted / rate / used, t.elementwise / single / used, memory];
         let greatest = loads.iter().copied().fold(0.0, f64::max);
         let steps = waves.ceil() * self.steps / pieces * STEP_SECONDS;
         greatest + UNHIDDEN * (loads.iter().sum::<f64>() - greatest) + steps + merge
@@ -482,8 +489,15 @@ mod tests {
     #[test]
     fn code_that_needs_more_shared_memory_than_a_block_may_use_is_passed_over() {
         let mut file = product(64);
-        let launch =
-            |shared_bytes| crate::plan::Launch { module: 0, symbol: "product".into(), threads: 128, shared_bytes, words: vec![], partial_bytes: vec![0] };
+        let launch = |shared_bytes| crate::plan::Launch {
+            module: 0,
+            symbol: "product".into(),
+            threads: 128,
+            shared_bytes,
+            tensor_cores: true,
+            words: vec![],
+            partial_bytes: vec![0],
+        };
         let mut small = file.instances[0].entries[0].clone();
         file.instances[0].entries[0].launches = vec![launch(100 << 10)];
         (small.tiles[0][0][0], small.launches) = (16, vec![launch(40 << 10)]);

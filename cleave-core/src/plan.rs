@@ -99,6 +99,8 @@ pub struct Launch {
     pub symbol: String,
     pub threads: u32,
     pub shared_bytes: u32,
+    /// Products run on tensor cores and values stay in registers; else every value goes through shared memory.
+    pub tensor_cores: bool,
     pub words: Vec<Word>,
     /// For each part the bytes of partial state that one item of one piece stores when the part is split (0: never split).
     pub partial_bytes: Vec<u64>,

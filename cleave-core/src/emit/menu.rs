@@ -121,18 +121,33 @@ pub fn emission(kernel: &Kernel, types: &[DType], programs: &[Program], target: 
         }
     };
     let wide = types.iter().any(|t| t.bytes() > 2) || types.is_empty();
-    let candidates = candidates(programs);
-    for &number in &candidates {
-        let chip = programs[number].launches.iter().flatten().any(|p| p.dims.iter().any(|d| d.role == Role::Chip));
-        // a few that together serve all: a long compilation is a cost, too
-        let sizes: &[(Height, u32)] = match (wide, chip) {
-            (true, _) => &[(Height::Tall, 128)],
-            (false, false) => &[(Height::Tall, 128), (Height::Low, 128)],
-            (false, true) if candidates.len() > 1 => &[(Height::Tall, 128), (Height::Low, 128)],
-            (false, true) => &[(Height::Tall, 64), (Height::Tall, 128), (Height::Low, 128), (Height::Low, 256)],
-        };
-        for &(rows, chip) in sizes {
-            add(number, Placement::Fragment(Size { rows, chip, aligned: !wide && (rows == Height::Tall || chip > 128) }));
+    let groups = groups(programs);
+    let single = groups.len() == 1;
+    for group in &groups {
+        // the best program that can be placed and, if that one bounds what the kernel does not, the best that takes all extents
+        let bounded = |number: usize| programs[number].bounds.iter().any(|(a, n)| !kernel.bounds.iter().any(|(b, m)| a == b && m <= n));
+        let mut placed: Vec<usize> = vec![];
+        for &number in group {
+            if !placed.is_empty() && (bounded(number) || !bounded(placed[0])) {
+                continue;
+            }
+            let chip = programs[number].launches.iter().flatten().any(|p| p.dims.iter().any(|d| d.role == Role::Chip));
+            // a few that together serve all: a long compilation is a cost, too
+            let sizes: &[(Height, u32)] = match (wide, chip) {
+                (true, _) => &[(Height::Tall, 128)],
+                (false, true) if single => &[(Height::Tall, 64), (Height::Tall, 128), (Height::Low, 128), (Height::Low, 256)],
+                (false, _) => &[(Height::Tall, 128), (Height::Low, 128)],
+            };
+            let entries = sizes.iter().filter(|(rows, chip)| {
+                let aligned = !wide && (*rows == Height::Tall || *chip > 128);
+                add(number, Placement::Fragment(Size { rows: *rows, chip: *chip, aligned }))
+            });
+            if entries.count() > 0 {
+                placed.push(number)
+            }
+            if placed.len() == 2 {
+                break;
+            }
         }
     }
     if let Some(number) = plain(programs) {
@@ -167,21 +182,22 @@ fn passes(program: &Program) -> (usize, usize, usize) {
     (program.launches.len() + loops, grid, all.len())
 }
 
-/// The programs worth tensor cores: of each set of products the one with the fewest passes, and fewest grid dims.
-fn candidates(programs: &[Program]) -> Vec<usize> {
-    let mut best: Vec<(Vec<AxisSet>, usize)> = vec![];
+/// The programs worth tensor cores by the set of their products, each group with the fewest passes, and fewest grid dims, first.
+fn groups(programs: &[Program]) -> Vec<Vec<usize>> {
+    let mut groups: Vec<(Vec<AxisSet>, Vec<usize>)> = vec![];
     for (i, p) in programs.iter().enumerate() {
         let work = products(p);
-        if work.is_empty() {
-            continue;
-        }
-        match best.iter_mut().find(|b| b.0 == work) {
-            Some(b) if passes(p) < passes(&programs[b.1]) => b.1 = i,
-            Some(_) => {}
-            None => best.push((work, i)),
+        match groups.iter_mut().find(|g| g.0 == work) {
+            _ if work.is_empty() => {}
+            Some(g) => g.1.push(i),
+            None => groups.push((work, vec![i])),
         }
     }
-    best.into_iter().map(|b| b.1).collect()
+    let sorted = groups.into_iter().map(|(_, mut group)| {
+        group.sort_by_key(|i| passes(&programs[*i]));
+        group
+    });
+    sorted.collect()
 }
 
 /// The program for shared tiles, which takes everything: of those with no bounds the one with the fewest passes.
@@ -292,7 +308,8 @@ fn place(kernel: &Kernel, types: &[DType], program: &Program, number: usize, pla
             writeln!(source, "{call}").expect("a string takes all text")
         }
         source += "}\n\n";
-        launches.push(Launch { module, symbol, threads, shared_bytes, words: words.into_list(), partial_bytes });
+        let tensor_cores = matches!(placement, Placement::Fragment(_));
+        launches.push(Launch { module, symbol, threads, shared_bytes, tensor_cores, words: words.into_list(), partial_bytes });
         tiles.push(launch_tiles)
     }
     guards.extend(chip_guards(program, &tiles));
