@@ -6,6 +6,9 @@ pub mod workloads;
 use anyhow::Result;
 use cleave::{Device, Plan, Stream};
 
+type Make = Box<dyn Fn(&Device) -> Result<Job>>;
+type Run = Box<dyn FnMut(Option<&Stream>) -> cleave::Result<()>>;
+
 /// A formula on given extents.
 pub struct Workload {
     pub name: String,
@@ -13,7 +16,7 @@ pub struct Workload {
     pub flop: f64,
     /// What must be read and written once.
     pub bytes: f64,
-    make: Box<dyn Fn(&Device) -> Result<Job>>,
+    make: Make,
 }
 
 impl Workload {
@@ -26,7 +29,7 @@ impl Workload {
 /// A call that can be repeated.
 pub struct Job {
     pub plan: Plan,
-    run: Box<dyn FnMut(Option<&Stream>) -> cleave::Result<()>>,
+    run: Run,
 }
 
 impl Job {
