@@ -159,7 +159,7 @@ impl<'call, O: Outputs> Call<'call, O> {
         for (o, found) in graph.outputs.iter().zip(O::TYPES) {
             types(&o.name, o.element.resolve(&self.types), *found)?
         }
-        let extents = extent::solve(graph, &shapes).map_err(|source| Error::Extents { kernel: kernel.name.clone(), source })?;
+        let extents = extent::solve(graph, &shapes).map_err(|source| Error::Extents { kernel: kernel.name.clone(), source: Box::new(source) })?;
         Ok(Checked { decoded, instance, extents, device: first.map_or(Device::cpu(), |f| f.1) })
     }
 

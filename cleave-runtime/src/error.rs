@@ -7,7 +7,7 @@ use cudarc::driver::DriverError;
 pub enum Error {
     /// The shapes of the arguments contradict each other or the kernel's signature.
     #[error("`{kernel}`: {source}")]
-    Extents { kernel: String, source: ExtentError },
+    Extents { kernel: String, source: Box<ExtentError> },
     /// A generic parameter has a type that the kernel was not built for.
     #[error("`{kernel}` is not built for {parameter} = {found}, only for {built}; add {found} to `dtypes({parameter} = ..)`")]
     Types { kernel: String, parameter: String, found: String, built: String },

@@ -37,6 +37,9 @@ pub struct PlanAlternative {
     pub seconds: f64,
 }
 
+/// Alternatives that a printed plan names.
+const SHOWN: usize = 6;
+
 impl Plan {
     pub(crate) fn new(file: &PlanFile, entries: &[Entry], choice: &Choice, extents: &[i64], device: &Device) -> Plan {
         let graph = &file.kernel.graph;
@@ -111,10 +114,13 @@ impl fmt::Display for Plan {
             }
         }
         write!(f, "  estimated {}", time(self.seconds))?;
-        for a in &self.alternatives {
+        for a in self.alternatives.iter().take(SHOWN) {
             let split = if a.pieces > 1 { format!(", split in {}", a.pieces) } else { String::new() };
             write!(f, "\n  instead of {} ({}; {}{split})", time(a.seconds), a.algorithm, a.program)?
         }
-        Ok(())
+        match self.alternatives.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "\n  and {more} others"),
+        }
     }
 }
