@@ -57,8 +57,8 @@ impl Gguf {
         };
         ensure!(
             config.kv_heads > 0
-                && config.query_heads % config.kv_heads == 0
-                && config.head_dim % 2 == 0
+                && config.query_heads.is_multiple_of(config.kv_heads)
+                && config.head_dim.is_multiple_of(2)
                 && config.query_heads * config.head_dim == config.hidden,
             "heads do not divide: {config:?}"
         );

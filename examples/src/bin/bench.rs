@@ -4,6 +4,7 @@ use clap::Parser;
 use examples::bench::{timing, workloads};
 use examples::device::{Kind, open};
 use serde_json::json;
+use std::io::Write;
 
 /// Times Cleave's kernels on the workloads of the scripts in peers/.
 #[derive(Parser)]
@@ -24,6 +25,7 @@ fn main() -> Result<()> {
     let cuda = options.device == Kind::Cuda;
     let all = if cuda { workloads::cuda() } else { workloads::cpu() };
     let wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|o| name.starts_with(o.as_str()));
+    let mut out = std::io::stdout().lock();
     for workload in all.iter().filter(|w| wanted(&w.name)) {
         let timed = workload.job(&device).and_then(|mut job| Ok((timing::milliseconds(&mut job, &device, cuda)?, job.plan)));
         match (timed, options.json) {
@@ -32,14 +34,14 @@ fn main() -> Result<()> {
                 if json {
                     let row = json!({"workload": workload.name, "ms": rounded(ms, 1e5), "gflops": rounded(gflops, 10.0), "gbps": rounded(gbps, 100.0),
                         "algorithm": plan.algorithm, "split": plan.split()});
-                    println!("{row}")
+                    writeln!(out, "{row}")?
                 } else {
-                    println!("{:48} {ms:10.4} ms {gflops:10.1} GFLOP/s {gbps:8.1} GB/s  {}, split {}", workload.name, plan.algorithm, plan.split())
+                    writeln!(out, "{:48} {ms:10.4} ms {gflops:10.1} GFLOP/s {gbps:8.1} GB/s  {}, split {}", workload.name, plan.algorithm, plan.split())?
                 }
             }
             // a workload that fails is a finding: the others are still timed
-            (Err(e), true) => println!("{}", json!({"workload": workload.name, "error": format!("{e:#}")})),
-            (Err(e), false) => println!("{:48} {e:#}", workload.name),
+            (Err(e), true) => writeln!(out, "{}", json!({"workload": workload.name, "error": format!("{e:#}")}))?,
+            (Err(e), false) => writeln!(out, "{:48} {e:#}", workload.name)?,
         }
     }
     Ok(())

@@ -7,6 +7,7 @@ use cleave::core::plan::PlanFile;
 use examples::catalogue::plan_files;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::io::{self, Write};
 use std::time::Instant;
 
 /// Shows what a build found for a kernel.
@@ -33,14 +34,15 @@ fn main() -> Result<()> {
     if files.is_empty() {
         bail!("there is no such kernel; there are {}", all.iter().map(|f| f.kernel.name.as_str()).collect::<Vec<_>>().join(", "))
     }
+    let mut out = io::stdout().lock();
     for file in files {
         match (options.report, options.json) {
-            (true, true) => println!("{}", report(file)),
-            (true, false) => table(file),
-            (false, _) => explain(file),
+            (true, true) => writeln!(out, "{}", report(file))?,
+            (true, false) => table(&mut out, file)?,
+            (false, _) => explain(&mut out, file)?,
         }
         if options.cuda {
-            sources(file)
+            sources(&mut out, file)?
         }
     }
     Ok(())
@@ -85,38 +87,36 @@ fn report(file: &PlanFile) -> Value {
     })
 }
 
-fn table(file: &PlanFile) {
+fn table(out: &mut impl Write, file: &PlanFile) -> io::Result<()> {
     let (found, milliseconds) = search(file);
     let statistics = found.statistics;
-    println!("{}: {} iterations, {} e-nodes, {milliseconds:.1} ms", file.kernel.name, statistics.iterations, statistics.nodes);
+    writeln!(out, "{}: {} iterations, {} e-nodes, {milliseconds:.1} ms", file.kernel.name, statistics.iterations, statistics.nodes)?;
     for (i, a) in file.algorithms.iter().enumerate() {
         let passes = passes(a).map(|(axis, n)| format!("{axis}:{n}")).collect::<Vec<_>>().join(" ");
         let splits = splits(file, i).into_iter().collect::<Vec<_>>().join(", ");
-        println!("  {:32} flops {}; passes {passes}; splits {}", a.name, flops(a), if splits.is_empty() { "none" } else { &splits })
+        writeln!(out, "  {:32} flops {}; passes {passes}; splits {}", a.name, flops(a), if splits.is_empty() { "none" } else { &splits })?
     }
+    Ok(())
 }
 
-fn explain(file: &PlanFile) {
-    println!("{}", file.kernel);
+fn explain(out: &mut impl Write, file: &PlanFile) -> io::Result<()> {
+    writeln!(out, "{}", file.kernel)?;
     for (i, a) in file.algorithms.iter().enumerate() {
-        println!("{a}");
+        writeln!(out, "{a}")?;
         for (n, step) in a.derivation.iter().enumerate() {
-            println!("  step {}, {}\n    {}\n    = {}", n + 1, step.rule, step.before, step.after)
+            writeln!(out, "  step {}, {}\n    {}\n    = {}", n + 1, step.rule, step.before, step.after)?
         }
         for p in file.programs.iter().filter(|p| p.algorithm as usize == i) {
-            println!("\n{p}")
+            writeln!(out, "\n{p}")?
         }
     }
+    Ok(())
 }
 
 /// The sources of the first choice of types.
-fn sources(file: &PlanFile) {
+fn sources(out: &mut impl Write, file: &PlanFile) -> io::Result<()> {
     match file.instances.iter().find(|i| !i.modules.is_empty()) {
-        Some(instance) => {
-            for m in &instance.modules {
-                println!("// {:?}, {:?}\n{}", m.target, instance.types, m.source)
-            }
-        }
-        None => println!("// no CUDA source was made for this kernel"),
+        Some(instance) => instance.modules.iter().try_for_each(|m| writeln!(out, "// {:?}, {:?}\n{}", m.target, instance.types, m.source)),
+        None => writeln!(out, "// no CUDA source was made for this kernel"),
     }
 }
