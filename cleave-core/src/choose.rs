@@ -531,6 +531,7 @@ mod tests {
         assert_eq!(of(4096, &[(3, 64), (64, 1)]), Facts { unit: 0b10, aligned: 128 });
         assert_eq!(of(4096, &[(3, 65), (64, 1)]), Facts { unit: 0b10, aligned: 2 });
         assert_eq!(of(4104, &[(3, 64), (64, 1)]), Facts { unit: 0b10, aligned: 8 });
+        // a dimension of one counts as contiguous only where no other one is
         assert_eq!(of(4096, &[(1, 7), (64, 1)]), Facts { unit: 0b10, aligned: 256 });
         assert_eq!(of(4096, &[(1, 7), (64, 2)]), Facts { unit: 0b01, aligned: 4 });
         assert_eq!(Facts::row_major(&[3, 24], 2, 256), of(256, &[(3, 24), (24, 1)]));

@@ -64,10 +64,10 @@ fn run(folder: &Path, program: &Path, problem: &Problem, plan: &support::Plan) -
     outputs.collect()
 }
 
-/// The extents to try, by name, and the lengths of what is filled of a cache.
-/// Extents by name, and lengths.
+/// Extents by name, and the lengths of what is filled of a cache.
 type Case = (Vec<(&'static str, i64)>, Vec<i64>);
 
+/// What to try.
 fn cases(kernel: &Kernel) -> Vec<Case> {
     let named = |n: &str| kernel.graph.axes.iter().any(|a| a.name == n);
     if named("N") && named("D") {
