@@ -136,7 +136,6 @@ for case in cases:
                 j = names.index("v")
                 values = view(case["buffers"][j], buffers[j]).double()
                 scale = max(scale, float(values.square().mean().sqrt())) if values.numel() else scale
-                unit += 1e-5  # scores of about 10 are rounded to f32 before exp: 10 * 2^-24 * log2(e), a few times
             if narrow > EPSILON["f32"] and "gain" in names:
                 unit *= 2  # the gained values are rounded once more, as operands of a product
             with np.errstate(all="ignore"):
