@@ -7,7 +7,6 @@ use cleave_core::dtype::{DType, Element as Declared};
 use cleave_core::graph::{Access, Graph, InputId, Store};
 use cleave_core::kernel::{Algorithm, Kernel, Param};
 use cleave_core::plan::{Entry, Guard, Instance, PlanFile, TensorRef, VERSION};
-use cleave_core::tile::Program;
 use cleave_runtime::private::{Argument, Embedded, call};
 use cleave_runtime::{Call, Device, Element, Error, Tensor, View, ViewMut};
 use std::ptr::NonNull;
@@ -28,10 +27,11 @@ fn plan_file() -> PlanFile {
     graph.add_output("z", element, Access::plain([m]), store(w));
     let kernel =
         Kernel { name: "rows".into(), graph: graph.clone(), params: vec![Param { name: "T".into(), types: vec![DType::F32, DType::F16] }], bounds: vec![] };
+    let programs = vec![cleave_core::schedule::programs(0, &graph, &[]).swap_remove(0)];
     let entry = Entry {
         program: 0,
         target: Target::Cpu,
-        tiles: vec![],
+        tiles: cleave_core::emit::cpu::entries(&programs).swap_remove(0).tiles,
         launches: vec![],
         guards: vec![Guard::AtMost(n, 100), Guard::Contiguous(TensorRef::Input(InputId(0)), 1)],
     };
@@ -41,7 +41,7 @@ fn plan_file() -> PlanFile {
         key: 0,
         kernel,
         algorithms: vec![Algorithm { name: "source".into(), graph, cost: Cost::default(), derivation: vec![] }],
-        programs: vec![Program { name: "nothing".into(), ..Default::default() }],
+        programs,
         instances,
     }
 }
@@ -135,6 +135,6 @@ fn arguments_of_the_wrong_kind_or_number_are_refused() {
 fn a_plan_says_what_runs_without_running_it() {
     let (x, w) = (tensor(&[3, 4]), tensor(&[3]));
     let plan = rows(&x, &w).plan().unwrap();
-    assert_eq!((plan.algorithm.as_str(), plan.program.as_str(), plan.split()), ("source", "nothing", 1));
+    assert_eq!((plan.algorithm.as_str(), plan.program.as_str(), plan.split()), ("source", plan_file().programs[0].name.as_str(), 1));
     assert!(plan.to_string().starts_with("rows at M=3 N=4 on cpu with "), "{plan}");
 }

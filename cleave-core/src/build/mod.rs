@@ -14,9 +14,9 @@ pub mod settings;
 
 use crate::frontend;
 use crate::kernel::Kernel;
-use crate::plan::{ImageKind, PlanFile};
+use crate::plan::PlanFile;
 use cache::{Cache, hash, write_whole};
-use nvcc::{Nvcc, images};
+use nvcc::{Arch, Nvcc, compilations};
 use pipeline::{STAGES, Times};
 use settings::{Settings, VARIABLES};
 use std::collections::BTreeMap;
@@ -171,7 +171,8 @@ struct Job {
     draft: usize,
     instance: usize,
     module: usize,
-    kind: ImageKind,
+    arch: Arch,
+    with_ptx: bool,
 }
 
 /// Compiles the sources of all drafts that did not come from the cache.
@@ -180,7 +181,7 @@ fn compile(settings: &Settings, nvcc: &Nvcc, drafts: &mut [Draft], warnings: &mu
     for (draft, d) in drafts.iter().enumerate().filter(|d| !d.1.cached) {
         for (instance, i) in d.file.instances.iter().enumerate() {
             for (module, m) in i.modules.iter().enumerate() {
-                jobs.extend(images(m.target, &settings.archs).into_iter().map(|kind| Job { draft, instance, module, kind }))
+                jobs.extend(compilations(m.target, &settings.archs).into_iter().map(|(arch, with_ptx)| Job { draft, instance, module, arch, with_ptx }))
             }
         }
     }
@@ -189,18 +190,18 @@ fn compile(settings: &Settings, nvcc: &Nvcc, drafts: &mut [Draft], warnings: &mu
         let scratch = settings.out.join(format!("nvcc-{number}"));
         let start = Instant::now();
         let source = &drafts[job.draft].file.instances[job.instance].modules[job.module].source;
-        let image = fs::create_dir_all(&scratch).map_err(|e| e.to_string()).and_then(|()| nvcc.compile(source, job.kind, &scratch));
+        let images = fs::create_dir_all(&scratch).map_err(|e| e.to_string()).and_then(|()| nvcc.compile(source, job.arch, job.with_ptx, &scratch));
         let _ = fs::remove_dir_all(&scratch); // what stays behind is in OUT_DIR and harmless
-        (image, start.elapsed())
+        (images, start.elapsed())
     });
     for ((_, job), made) in numbered.iter().zip(made) {
         let draft = &mut drafts[job.draft];
-        let image = made.and_then(|(image, time)| {
+        let images = made.and_then(|(images, time)| {
             draft.times[STAGES.len() - 1] += time;
-            image
+            images
         });
-        match image {
-            Ok(image) => draft.file.instances[job.instance].modules[job.module].images.push(image),
+        match images {
+            Ok(images) => draft.file.instances[job.instance].modules[job.module].images.extend(images),
             Err(e) => {
                 if draft.complete {
                     warnings.push(format!("`{}` could not be compiled: {}", draft.file.kernel.name, one_line(&e)))

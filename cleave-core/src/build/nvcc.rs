@@ -36,17 +36,13 @@ impl Arch {
 /// What a release build compiles for unless it is told otherwise.
 pub const DEFAULT: [Arch; 2] = [Arch { capability: 80, exact: false }, Arch { capability: 90, exact: true }];
 
-/// The images that a module for `target` is compiled to: machine code for each architecture that takes it, and PTX of the
-/// lowest for the devices to come. PTX with features of one architecture would run nowhere else.
-pub fn images(target: Target, archs: &[Arch]) -> Vec<ImageKind> {
+/// The architectures that a module for `target` is compiled for, each with whether its PTX is kept too: that of the lowest, for the
+/// devices to come. PTX with features of one architecture would run nowhere else.
+pub fn compilations(target: Target, archs: &[Arch]) -> Vec<(Arch, bool)> {
     let mut taking: Vec<Arch> = archs.iter().copied().filter(|a| a.takes(target)).collect();
     taking.sort();
     taking.dedup();
-    let mut kinds: Vec<ImageKind> = taking.iter().map(|a| ImageKind::Cubin { capability: a.capability, exact: a.exact }).collect();
-    if let Some(lowest) = taking.first().filter(|a| !a.exact) {
-        kinds.push(ImageKind::Ptx { capability: lowest.capability })
-    }
-    kinds
+    taking.iter().enumerate().map(|(i, a)| (*a, i == 0 && !a.exact)).collect()
 }
 
 pub struct Nvcc {
@@ -61,17 +57,12 @@ impl Nvcc {
         let output = Command::new(path).arg("--version").output().ok().filter(|o| o.status.success())?;
         Some(Nvcc { version: String::from_utf8_lossy(&output.stdout).into_owned() })
     }
-    /// Compiles one source. `scratch` is an existing directory of this call's own.
-    pub fn compile(&self, source: &str, kind: ImageKind, scratch: &Path) -> Result<Image, String> {
+    /// Compiles one source to machine code and, where wanted, to the PTX that lies on the way. `scratch` is an existing directory of
+    /// this call's own.
+    pub fn compile(&self, source: &str, arch: Arch, with_ptx: bool, scratch: &Path) -> Result<Vec<Image>, String> {
         let file = scratch.join("kernel.cu");
         std::fs::write(&file, source).map_err(|e| format!("{}: {e}", file.display()))?;
-        let (output, code) = match kind {
-            ImageKind::Cubin { capability, exact } => {
-                let arch = Arch { capability, exact }.name();
-                ("-cubin", format!("arch=compute_{arch},code=sm_{arch}"))
-            }
-            ImageKind::Ptx { capability } => ("-ptx", format!("arch=compute_{capability},code=compute_{capability}")),
-        };
+        let code = format!("arch=compute_{0},code=sm_{0}", arch.name());
         let mut build = cc::Build::new();
         build.cuda(true).cudart("none").ccbin(false).debug(false).opt_level(3).out_dir(scratch);
         // the default flags are the host compiler's, which nvcc does not know
@@ -79,17 +70,24 @@ impl Nvcc {
         if std::env::var_os("TARGET").is_none() {
             build.target(HOST).host(HOST); // outside a build script
         }
+        if with_ptx {
+            build.flag("--keep").flag("--keep-dir").flag(scratch);
+        }
         let objects = build
             .flag("-std=c++17")
             .flag("-O3")
-            .flag(output)
+            .flag("-cubin")
             .flag(format!("-gencode={code}"))
             .file(&file)
             .try_compile_intermediates()
             .map_err(|e| format!("nvcc -gencode={code}: {e}"))?;
         let object = objects.first().ok_or("nvcc wrote nothing")?;
-        let bytes = std::fs::read(object).map_err(|e| format!("{}: {e}", object.display()))?;
-        Ok(Image { kind, bytes })
+        let read = |path: &Path| std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()));
+        let mut images = vec![Image { kind: ImageKind::Cubin { capability: arch.capability, exact: arch.exact }, bytes: read(object)? }];
+        if with_ptx {
+            images.push(Image { kind: ImageKind::Ptx { capability: arch.capability }, bytes: read(&scratch.join("kernel.ptx"))? })
+        }
+        Ok(images)
     }
 }
 
@@ -108,24 +106,24 @@ mod tests {
 
     #[test]
     fn ptx_is_of_the_lowest_architecture_and_never_of_one_with_its_own_features() {
-        let archs = [Arch { capability: 86, exact: false }, Arch { capability: 80, exact: false }, Arch { capability: 90, exact: true }];
-        let cubin = |capability, exact| ImageKind::Cubin { capability, exact };
-        assert_eq!(images(Target::Portable, &archs), [cubin(80, false), cubin(86, false), ImageKind::Ptx { capability: 80 }]);
-        assert_eq!(images(Target::Hopper, &archs), [cubin(90, true)]);
-        assert_eq!(images(Target::Cpu, &archs), []);
+        let [a80, a86, a90] = [(80, false), (86, false), (90, true)].map(|(capability, exact)| Arch { capability, exact });
+        assert_eq!(compilations(Target::Portable, &[a86, a80, a90]), [(a80, true), (a86, false)]);
+        assert_eq!(compilations(Target::Hopper, &[a86, a80, a90]), [(a90, false)]);
+        assert_eq!(compilations(Target::Cpu, &[a86, a80, a90]), []);
     }
 
     #[test]
-    fn compiled_code_is_an_elf_file_or_ptx() {
+    fn compiled_code_is_an_elf_file_and_its_ptx_text() {
         let Some(nvcc) = Nvcc::find() else { return };
-        let scratch = std::env::temp_dir().join(format!("cleave-nvcc-test-{}", std::process::id()));
+        let scratch = std::env::temp_dir().join(format!("cleave-nvcc-{}", std::process::id()));
         std::fs::create_dir_all(&scratch).unwrap();
-        let source = "extern \"C\" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }";
-        let cubin = nvcc.compile(source, ImageKind::Cubin { capability: 80, exact: false }, &scratch).unwrap();
-        assert!(cubin.bytes.starts_with(b"\x7fELF"));
-        let ptx = nvcc.compile(source, ImageKind::Ptx { capability: 80 }, &scratch).unwrap();
-        assert!(String::from_utf8_lossy(&ptx.bytes).contains(".visible .entry twice"));
-        assert!(nvcc.compile("not CUDA", ImageKind::Ptx { capability: 80 }, &scratch).is_err());
-        let _ = std::fs::remove_dir_all(scratch);
+        let source = "extern \"C\" __global__ void f(float* x) { x[threadIdx.x] = 1.0f; }\n";
+        let images = nvcc.compile(source, Arch { capability: 80, exact: false }, true, &scratch);
+        let refused = nvcc.compile("this is no CUDA\n", Arch { capability: 80, exact: false }, false, &scratch);
+        std::fs::remove_dir_all(&scratch).unwrap();
+        let images = images.unwrap();
+        assert!(images[0].bytes.starts_with(b"\x7fELF"));
+        assert!(String::from_utf8_lossy(&images[1].bytes).contains(".target sm_80"));
+        assert!(refused.is_err())
     }
 }

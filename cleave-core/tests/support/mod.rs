@@ -146,7 +146,12 @@ pub struct Problem {
 
 /// Extents by axis name; axes without a name here get 1.
 pub fn extents(kernel: &Kernel, by_name: &[(&str, i64)]) -> Vec<i64> {
-    kernel.graph.axes.iter().map(|a| by_name.iter().find(|b| b.0 == a.name).map_or(1, |b| b.1)).collect()
+    let mut extents: Vec<i64> = kernel.graph.axes.iter().map(|a| by_name.iter().find(|b| b.0 == a.name).map_or(1, |b| b.1)).collect();
+    // an axis that renames another has its extent
+    for (a, b) in &kernel.graph.equal {
+        extents[b.0 as usize] = extents[a.0 as usize]
+    }
+    extents
 }
 
 impl Problem {

@@ -112,7 +112,9 @@ pub unsafe fn multiply(shape: &Shape, a: Matrix, b: Matrix, c: *mut f32, add: bo
     }
     let zero_first = !add && (shape.skinny.is_some() || shape.sums || shape.empty);
     if zero_first {
-        unsafe { each(outer, 0, (0, 0, 0), &mut |(_, _, c_at)| zero(c.offset(c_at), *m, *n)) }
+        // an empty summed dim among the outer ones leaves no step of the sum, but a result of 0
+        let places: Vec<Extent> = outer.iter().filter(|d| d.c != 0).copied().collect();
+        unsafe { each(&places, 0, (0, 0, 0), &mut |(_, _, c_at)| zero(c.offset(c_at), *m, *n)) }
     }
     if shape.empty {
         return;

@@ -243,8 +243,8 @@ mod tests {
         let (lines, length) = if transposed { (columns, depth) } else { (depth, columns) };
         let pitch = length + 3;
         let b: Vec<f32> = (0..lines * pitch).map(|i| if i % pitch < length { value(i) } else { f32::NAN }).collect();
-        let mut stored = vec![0u8; b.len() * dtype.bytes()];
-        unsafe { vector::store(dtype, stored.as_mut_ptr(), 1, &b) };
+        let mut stored = vec![0u32; (b.len() * dtype.bytes()).div_ceil(4)]; // words, for their alignment
+        unsafe { vector::store(dtype, stored.as_mut_ptr().cast(), 1, &b) };
         let mut c = vec![1.0f32; rows * columns];
         let (b_depth, b_column) = if transposed { (1, pitch as isize) } else { (pitch as isize, 1) };
         unsafe {
@@ -255,7 +255,7 @@ mod tests {
                 a: a.as_ptr(),
                 a_row: 2 * depth as isize,
                 a_depth: 2,
-                b: stored.as_ptr(),
+                b: stored.as_ptr().cast(),
                 b_type: dtype,
                 b_depth,
                 b_column,
