@@ -227,6 +227,7 @@ impl<'a, T: Element> AsView<'a, T> for &View<'a, T> {
 }
 
 /// What a kernel writes to: anything that lends a strided tensor of `T` to write for `'a`.
+#[expect(clippy::wrong_self_convention, reason = "`&mut Tensor` and `ViewMut` are what is consumed")]
 pub trait AsViewMut<'a, T: Element> {
     fn as_view_mut(self) -> ViewMut<'a, T>;
 }

@@ -1,5 +1,6 @@
 //! Matrix products with at most four rows on one side: `c[r][j] += sum_k a[r][k] * b[k][j]`, bound by the memory that holds `b`. It is read once,
 //! in place and in its storage type, along whichever of `j` and `k` is contiguous. Sums are blocked: 512 addends a block.
+#![expect(clippy::needless_range_loop, reason = "one index over several arrays of a block, unrolled")]
 use super::vector;
 use cleave_core::dtype::DType;
 use pulp::{Arch, Simd, WithSimd};

@@ -6,6 +6,7 @@ mod memory;
 
 use cleave_core::dtype::DType;
 use cleave_core::extent;
+use cleave_core::graph::{Factor, Op};
 use cleave_core::oracle::{self, Tensor};
 use cleave_core::plan::Tiles;
 use cleave_core::schedule::programs;
@@ -57,6 +58,7 @@ fn inputs(k: &Kernel, extents: &[i64], amplitude: f64, seed: u64, dtype: DType) 
 }
 
 /// Runs a program on tensors that lie in memory as `layout` says.
+#[expect(clippy::too_many_arguments, reason = "a case of the test has so many coordinates")]
 fn run(
     k: &Kernel,
     program: &Program,
@@ -107,6 +109,17 @@ fn shapes(k: &Kernel) -> Vec<Vec<i64>> {
             let mut e = k.extents.clone();
             e[axis] = n;
             shapes.push(e)
+        }
+    }
+    // a tensor that is read under other axes gives them its extents
+    for e in &mut shapes {
+        for n in &k.graph.nodes {
+            let Op::Input { input, access } = &n.op else { continue };
+            for (read, stored) in access.dims.iter().flatten().zip(k.graph.input(*input).storage.dims.iter().flatten()) {
+                if let (Factor::Axis(a), Factor::Axis(b)) = (read, stored) {
+                    e[a.0 as usize] = e[b.0 as usize]
+                }
+            }
         }
     }
     shapes
