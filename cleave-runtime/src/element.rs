@@ -7,7 +7,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A storage type: `f32`, [`f16`], [`bf16`] or, in predicates and biases, `i32`.
+/// A storage type: `f32`, [`struct@f16`], [`struct@bf16`] or, in predicates and biases, `i32`.
 pub trait Element: sealed::Sealed + Copy + Default + PartialEq + PartialOrd + std::fmt::Debug + Send + Sync + DeviceRepr + ValidAsZeroBits + 'static {
     const DTYPE: DType;
     /// Rounded to nearest even.

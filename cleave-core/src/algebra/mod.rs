@@ -3,7 +3,7 @@
 //! Comes in: a [`Kernel`]. Goes out: its source and up to seven algorithms equal to it that differ in passes, in what they spill
 //! or in flops, each checked against the source by the oracle, with the rule applications that lead to it. Kept: every equality
 //! comes from a row of [`rules::TABLE`], and nothing here knows an extent, a tile or a name. The stages, in order: [`term`] (the
-//! e-graph), [`rules`] in the language of [`schema`], the matcher and [`saturate`], [`extract`], [`select`], [`derive`],
+//! e-graph), [`rules`] in the language of [`schema`], the matcher and [`mod@saturate`], [`extract`], [`select`], [`mod@derive`],
 //! [`check`].
 mod build;
 pub mod check;
