@@ -1,7 +1,13 @@
 //! The program itself.
+use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::LazyLock;
+
+/// Fetched once, so that no run of the program tells of it.
+static WEIGHTS: LazyLock<PathBuf> = LazyLock::new(|| examples::fetch::gguf().expect("the weights can be fetched"));
 
 fn generate(arguments: &[&str]) -> Output {
+    LazyLock::force(&WEIGHTS);
     Command::new(env!("CARGO_BIN_EXE_generate")).args(arguments).env_remove("RUST_BACKTRACE").output().expect("the program starts")
 }
 
