@@ -57,6 +57,10 @@ impl<'call> Argument<'call> {
     pub fn scalar<T: Scalar>(value: T) -> Argument<'call> {
         Argument { kind: ArgumentKind::Scalar { dtype: T::DTYPE, word: value.word() } }
     }
+    /// The extent of an axis; one that does not fit is refused as no extent at all.
+    pub fn extent(n: usize) -> Argument<'call> {
+        Argument { kind: ArgumentKind::Scalar { dtype: DType::I32, word: i32::try_from(n).unwrap_or(-1) as u32 as u64 } }
+    }
     pub(crate) fn binding(&self) -> Binding<'_> {
         match &self.kind {
             ArgumentKind::Scalar { word, .. } => Binding::Scalar(*word),

@@ -10,10 +10,13 @@ use crate::outputs::{Allocation, Outputs, Targets};
 use crate::plan::Plan;
 use crate::ready::{Code, Ready, Wanted};
 use crate::stream::{Stream, Workspace};
+use cleave_core::axis::{AxisId, AxisSet};
 use cleave_core::choose::{Facts, bucket};
 use cleave_core::dtype::DType;
 use cleave_core::extent;
+use cleave_core::kernel::{Assertion, Kernel};
 use cleave_core::plan::{PlanFile, TensorRef};
+use cleave_core::predicate::Table;
 use cudarc::driver::{CudaStream, SyncOnDrop, sys};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -138,9 +141,13 @@ impl<'call, O: Outputs> Call<'call, O> {
         for (argument, input) in self.arguments.iter().zip(&graph.inputs) {
             let declared = input.element.resolve(&self.types);
             match &argument.kind {
-                ArgumentKind::Scalar { dtype, .. } if input.storage.dims.is_empty() => {
+                ArgumentKind::Scalar { dtype, word } if input.storage.dims.is_empty() => {
                     types(&input.name, declared, *dtype)?;
-                    shapes.push(None)
+                    let extent = *word as u32 as i32 as i64;
+                    if input.extent.is_some() && extent < 0 {
+                        return Err(arguments(format!("`{}` is larger than any extent", input.name)));
+                    }
+                    shapes.push(input.extent.map(|_| vec![extent]))
                 }
                 ArgumentKind::Scalar { .. } => return Err(arguments(format!("`{}` is a tensor, a number was given", input.name))),
                 ArgumentKind::Tensor(_) if input.storage.dims.is_empty() => return Err(arguments(format!("`{}` is a number, a tensor was given", input.name))),
@@ -160,7 +167,31 @@ impl<'call, O: Outputs> Call<'call, O> {
             types(&o.name, o.element.resolve(&self.types), *found)?
         }
         let extents = extent::solve(graph, &shapes).map_err(|source| Error::Extents { kernel: kernel.name.clone(), source: Box::new(source) })?;
+        self.assert(kernel, &extents)?;
         Ok(Checked { decoded, instance, extents, device: first.map_or(Device::cpu(), |f| f.1) })
+    }
+
+    /// The conditions that the kernel's body asserts.
+    fn assert(&self, kernel: &Kernel, extents: &[i64]) -> Result<()> {
+        let extent = |a: AxisId| extents[a.0 as usize];
+        let scalar = |t: &Table| match self.arguments.get(t.input.index()).map(|a| &a.kind) {
+            Some(ArgumentKind::Scalar { word, .. }) => *word as u32 as i32 as i64,
+            _ => 0,
+        };
+        let fails = |a: &&Assertion| !a.predicate.holds(&|_| 0, &extent, &scalar);
+        let Some(failed) = kernel.assertions.iter().find(fails) else { return Ok(()) };
+        let axes: AxisSet = failed.predicate.clauses.iter().flatten().flat_map(|a| a.all_extents()).collect();
+        let known = axes.iter().map(|a| format!("extent::<{}>() is {}", kernel.graph.axis(a), extent(a)));
+        let tables = failed.predicate.clauses.iter().flatten().flat_map(|a| a.all_tables());
+        let mut scalars: Vec<String> = tables.map(|t| format!("{} is {}", kernel.graph.input(t.input).name, scalar(t))).collect();
+        scalars.sort();
+        scalars.dedup();
+        Err(Error::Assertion {
+            kernel: kernel.name.clone(),
+            condition: failed.condition.clone(),
+            message: failed.message.as_ref().map_or(String::new(), |m| format!(" ({m})")),
+            values: known.chain(scalars).collect::<Vec<_>>().join(", "),
+        })
     }
 
     fn unknown_types(&self, decoded: &Decoded) -> Error {

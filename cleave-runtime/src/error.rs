@@ -8,6 +8,9 @@ pub enum Error {
     /// The shapes of the arguments contradict each other or the kernel's signature.
     #[error("`{kernel}`: {source}")]
     Extents { kernel: String, source: Box<ExtentError> },
+    /// An `assert!` in the kernel's body does not hold.
+    #[error("`{kernel}` asserts `{condition}`{message}, but {values}")]
+    Assertion { kernel: String, condition: String, message: String, values: String },
     /// A generic parameter has a type that the kernel was not built for.
     #[error("`{kernel}` is not built for {parameter} = {found}, only for {built}; add {found} to `dtypes({parameter} = ..)`")]
     Types { kernel: String, parameter: String, found: String, built: String },

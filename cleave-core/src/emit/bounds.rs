@@ -49,20 +49,19 @@ impl Context<'_> {
         (format!("({whole} ? {first} : 0)"), format!("({whole} ? {last} : {} - 1)", self.extent(axis)))
     }
     /// A bound of an atom without its term in `axis`, over the block's tile: the greatest value or the least. `None` if a
-    /// table varies within the tile.
+    /// table varies within the tile. No quotient varies along the axis.
     fn rest(&self, atom: &Atom, axis: AxisId, greatest: bool) -> Option<String> {
         let wide = |t: &Table| self.part.dims_of(t.access.axes()).iter().any(|d| self.tile(d) > 1 || !self.part.grid.contains(&d));
-        if atom.tables.iter().any(|t| wide(&t.0)) {
+        if atom.all_tables().into_iter().any(wide) {
             return None;
         }
         let mut rest = atom.clone();
         rest.indices.retain(|i| i.0 != axis);
-        let coefficient = |a: AxisId| rest.indices.iter().find(|i| i.0 == a).map_or(0, |i| i.1);
-        let index = |a: AxisId| {
+        let index = |a: AxisId, greatest: bool| {
             let (first, last) = self.range(a);
-            if (coefficient(a) > 0) == greatest { last } else { first }
+            if greatest { last } else { first }
         };
-        Some(self.affine(&rest, &index, &|t| self.table(t, &|d| self.start(d))))
+        Some(self.affine(&rest, greatest, &index, &|t| self.table(t, &|d| self.start(d))))
     }
     /// The atoms of every conjunction of a domain.
     fn clauses(&self, domain: &[Vec<NodeId>]) -> Vec<Vec<Atom>> {
@@ -108,7 +107,8 @@ impl Context<'_> {
         }
         let mut held = vec![];
         if axes.len() == 1 && clauses.len() == 1 {
-            left = clauses[0].iter().any(|a| a.indices.iter().any(|i| i.0 == axes[0] && i.1 > 0))
+            let rises = |a: Atom| a.indices.iter().any(|i| i.0 == axes[0] && i.1 > 0);
+            left = clauses[0].iter().any(|a| a.solvable(axes[0]).is_none_or(rises))
         }
         if !left {
             full_low = low.clone()
@@ -131,8 +131,9 @@ impl Context<'_> {
     #[allow(clippy::too_many_arguments)]
     fn clip(&self, code: &mut Code, clause: &[Atom], _dim: DimId, axis: AxisId, any: bool, low: &str, high: &str) {
         for atom in clause {
-            let k = atom.indices.iter().find(|i| i.0 == axis).map_or(0, |i| i.1);
-            let Some(rest) = self.rest(atom, axis, any) else {
+            let atom = atom.solvable(axis);
+            let k = atom.as_ref().and_then(|a| a.indices.iter().find(|i| i.0 == axis)).map_or(0, |i| i.1);
+            let Some(rest) = atom.and_then(|a| self.rest(&a, axis, any)) else {
                 if !any {
                     code.line(format!("{high} = {low};"))
                 }

@@ -51,7 +51,8 @@ impl<'a> Checker<'a> {
         for (name, extent) in &source.attribute.factors {
             self.declare_axis(name, Some(*extent))
         }
-        for name in source.signature.arguments.iter().flat_map(|a| a.tensor.dims.iter().flatten()) {
+        let extent = |a: &'a Argument| if let Form::Extent(name) = &a.form { Some(name) } else { None };
+        for name in source.signature.arguments.iter().flat_map(|a| a.tensor.dims.iter().flatten().chain(extent(a))) {
             if self.named(&name.to_string()).is_none() {
                 self.declare_axis(name, None)
             }
@@ -117,12 +118,23 @@ impl<'a> Checker<'a> {
     }
 
     fn argument(&mut self, i: usize, argument: &Argument) -> Value {
+        if let Form::Extent(name) = &argument.form {
+            let Some(axis) = self.named(&name.to_string()) else { return Value::Faulty };
+            if self.formula.axis(axis).constant.is_some() {
+                return self.fault(name.span().into(), message::extent_of_factor(name));
+            }
+            return self.push(Op::Size(axis), vec![], Type { kind: Kind::Integer, axes: AxisSet::EMPTY, masked: false }, argument.name.span().into());
+        }
         let kind = if matches!(argument.tensor.element, ElementName::Type(DType::I32)) { Kind::Integer } else { Kind::Number };
         let axes = self.axes_of(&argument.tensor);
         self.push(Op::Read(i), vec![], Type { kind, axes, masked: false }, argument.name.span().into())
     }
 
     pub fn fault(&mut self, place: Place, message: Message) -> Value {
+        let message = match self.active.iter().rev().find(|f| f.shared) {
+            Some(helper) => Message { text: format!("in `{}`: {}", helper.name, message.text), ..message },
+            None => message,
+        };
         self.errors.push(self.blame.unwrap_or(place), message);
         Value::Faulty
     }
@@ -157,14 +169,33 @@ impl<'a> Checker<'a> {
     pub fn block(&mut self, block: &'a Block, scope: &mut Scope<'a>) -> Value {
         let (around, visible) = (scope.items.clone(), scope.values.len());
         scope.items = Items::inside(&around, block);
-        for (pattern, e) in &block.lets {
-            let value = self.expr(e, scope);
-            self.bind(pattern, value, scope)
+        for statement in &block.statements {
+            match statement {
+                Statement::Let(pattern, e) => {
+                    let value = self.expr(e, scope);
+                    self.bind(pattern, value, scope)
+                }
+                Statement::Assert(assertion) => self.assertion(assertion, scope),
+            }
         }
         let value = self.expr(&block.value, scope);
         scope.values.truncate(visible);
         scope.items = around;
         value
+    }
+
+    fn assertion(&mut self, assertion: &'a Assertion, scope: &mut Scope<'a>) {
+        let Some(condition) = self.truth(&assertion.condition, scope) else { return };
+        match self.ty(condition).axes.iter().next() {
+            Some(axis) => {
+                let name = self.formula.axis(axis).name.clone();
+                self.fault(assertion.condition.place, message::assertion_varies(name));
+            }
+            None => {
+                let asserted = Asserted { condition, text: assertion.condition.to_string(), message: assertion.message.clone() };
+                self.formula.assertions.push(asserted)
+            }
+        }
     }
 
     fn bind(&mut self, pattern: &Pattern, value: Value, scope: &mut Scope) {
@@ -276,23 +307,26 @@ impl<'a> Checker<'a> {
         self.arithmetic(Arithmetic::Multiply, minus, x, place)
     }
 
-    fn arithmetic(&mut self, op: Arithmetic, a: TermId, b: TermId, place: Place) -> Value {
+    pub fn arithmetic(&mut self, op: Arithmetic, a: TermId, b: TermId, place: Place) -> Value {
         let integers = [a, b].iter().all(|t| self.ty(*t).kind == Kind::Integer);
         let numbers = self.formula.number(a).zip(self.formula.number(b));
-        if let (Arithmetic::Divide, Some(divisor)) = (op, self.formula.number(b)) {
-            if divisor.is_zero() {
-                return self.fault(place, message::division_by_zero());
-            }
-            if integers && numbers.is_some() {
-                return self.fault(place, message::integer_division());
-            }
+        if let (Arithmetic::Divide | Arithmetic::Remainder, Some(divisor)) = (op, self.formula.number(b))
+            && divisor.is_zero()
+        {
+            return self.fault(place, message::division_by_zero());
+        }
+        match op {
+            Arithmetic::Divide if integers && numbers.is_some() => return self.fault(place, message::integer_division()),
+            Arithmetic::Remainder if !integers => return self.fault(place, message::remainder_of_values()),
+            Arithmetic::Divide | Arithmetic::Remainder if integers => return self.integer_quotient(op, a, b, place),
+            _ => {}
         }
         if let Some((x, y)) = numbers {
             let folded = match op {
                 Arithmetic::Add => x.add(y),
                 Arithmetic::Subtract => y.neg().and_then(|y| x.add(y)),
                 Arithmetic::Multiply => x.mul(y),
-                Arithmetic::Divide => y.pow(-1).and_then(|y| x.mul(y)),
+                Arithmetic::Divide | Arithmetic::Remainder => y.pow(-1).and_then(|y| x.mul(y)),
             };
             return match folded {
                 Some(value) => self.number(value, integers, place),
@@ -305,10 +339,24 @@ impl<'a> Checker<'a> {
             Arithmetic::Add => self.elementwise(Op::Add, kind(integers), vec![a, b], place),
             Arithmetic::Subtract => self.elementwise(Op::Subtract, kind(integers), vec![a, b], place),
             Arithmetic::Multiply => self.elementwise(Op::Multiply, kind(integers && constant), vec![a, b], place),
-            Arithmetic::Divide => match self.elementwise(Op::Power(-2), Kind::Number, vec![b], place) {
+            Arithmetic::Divide | Arithmetic::Remainder => match self.elementwise(Op::Power(-2), Kind::Number, vec![b], place) {
                 Value::Term(reciprocal) => self.elementwise(Op::Multiply, Kind::Number, vec![a, reciprocal], place),
                 _ => Value::Faulty,
             },
+        }
+    }
+
+    /// `a / b` or `a % b` of integers: rounded down, so that the remainder is never negative.
+    fn integer_quotient(&mut self, op: Arithmetic, a: TermId, b: TermId, place: Place) -> Value {
+        let divisor = self.formula.number(b).filter(|r| r.denominator() == 1 && r.numerator() > 0).map(|r| r.numerator());
+        let Some(divisor) = divisor else { return self.fault(place, message::integer_divisor()) };
+        let Value::Term(quotient) = self.elementwise(Op::Quotient(divisor), Kind::Integer, vec![a], place) else { return Value::Faulty };
+        if op == Arithmetic::Divide {
+            return Value::Term(quotient);
+        }
+        match self.arithmetic(Arithmetic::Multiply, quotient, b, place) {
+            Value::Term(multiple) => self.arithmetic(Arithmetic::Subtract, a, multiple, place),
+            _ => Value::Faulty,
         }
     }
 }

@@ -7,28 +7,29 @@ use super::syntax::*;
 use crate::rational::Rational;
 use proc_macro2::Ident;
 use quote::ToTokens;
-use std::collections::BTreeSet;
-use syn::{BinOp, Expr as Syn, FnArg, GenericArgument, GenericParam, Item, ItemFn, Lit, Pat, PathArguments, ReturnType, Stmt, Type, UnOp};
+use std::collections::BTreeMap;
+use syn::punctuated::Punctuated;
+use syn::{BinOp, Expr as Syn, FnArg, GenericArgument, GenericParam, Item, ItemFn, Lit, Pat, PathArguments, ReturnType, Stmt, Token, Type, UnOp};
 
 /// Deeper expressions are refused, so that recursion stays within any stack.
 const DEEPEST: usize = 200;
 
 pub struct Parser<'a> {
     pub errors: &'a mut Errors,
-    /// Every function that is called.
-    pub called: BTreeSet<String>,
+    /// Every function that is called, at its first call.
+    pub called: BTreeMap<String, Place>,
     depth: usize,
 }
 
 impl<'a> Parser<'a> {
     pub fn new(errors: &'a mut Errors) -> Self {
-        Parser { errors, called: BTreeSet::new(), depth: 0 }
+        Parser { errors, called: BTreeMap::new(), depth: 0 }
     }
 
     pub fn block(&mut self, block: &syn::Block) -> Block {
         let braces = block.brace_token.span;
         let all = Place { start: braces.open(), end: braces.close() };
-        let mut out = Block { functions: vec![], constants: vec![], lets: vec![], value: Box::new(Expr { kind: ExprKind::Faulty, place: all }) };
+        let mut out = Block { functions: vec![], constants: vec![], statements: vec![], value: Box::new(Expr { kind: ExprKind::Faulty, place: all }) };
         let mut valued = false;
         for (i, statement) in block.stmts.iter().enumerate() {
             match statement {
@@ -62,6 +63,9 @@ impl<'a> Parser<'a> {
                         _ => self.errors.push(Place::of(e), message::statement_without_effect()),
                     }
                 }
+                Stmt::Macro(m) if m.mac.path.is_ident("assert") => {
+                    out.statements.extend(self.assertion(&m.mac).map(Statement::Assert));
+                }
                 Stmt::Macro(m) => {
                     let name = m.mac.path.to_token_stream().to_string();
                     self.errors.push(Place::of(&m.mac), message::macro_call(name));
@@ -85,8 +89,40 @@ impl<'a> Parser<'a> {
         }
         let value = self.expr(&init.expr);
         if let Some(pattern) = self.pattern(&local.pat) {
-            out.lets.push((pattern, value))
+            out.statements.push(Statement::Let(pattern, value))
         }
+    }
+
+    fn assertion(&mut self, mac: &syn::Macro) -> Option<Assertion> {
+        let arguments = match mac.parse_body_with(Punctuated::<Syn, Token![,]>::parse_terminated) {
+            Ok(arguments) => arguments,
+            Err(e) => {
+                self.errors.syntax(e);
+                return None;
+            }
+        };
+        let mut arguments = arguments.iter();
+        let Some(condition) = arguments.next() else {
+            self.errors.push(Place::of(mac), message::assertion_syntax());
+            return None;
+        };
+        let message = match arguments.next() {
+            None => None,
+            Some(Syn::Lit(l)) if let Lit::Str(text) = &l.lit => {
+                if text.value().contains(['{', '}']) {
+                    self.errors.push(Place::of(text), message::assertion_format())
+                }
+                Some(text.value())
+            }
+            Some(other) => {
+                self.errors.push(Place::of(other), message::assertion_syntax());
+                None
+            }
+        };
+        if let Some(more) = arguments.next() {
+            self.errors.push(Place::of(more), message::assertion_format())
+        }
+        Some(Assertion { condition: self.expr(condition), message })
     }
 
     fn pattern(&mut self, pat: &Pat) -> Option<Pattern> {
@@ -144,7 +180,7 @@ impl<'a> Parser<'a> {
         };
         let body = self.block(&f.block);
         let complete = parameters.len() == f.sig.inputs.len() && axes.len() == f.sig.generics.params.len();
-        complete.then_some(Function { name: f.sig.ident.clone(), axes, parameters, result: result?, body })
+        complete.then_some(Function { name: f.sig.ident.clone(), shared: false, axes, parameters, result: result?, body })
     }
 
     fn shape(&mut self, ty: &Type) -> Option<Shape> {
@@ -218,7 +254,7 @@ impl<'a> Parser<'a> {
             }
             Syn::Cast(c) => {
                 self.expr(&c.expr);
-                self.fault(e, message::cast_with_as())
+                self.fault(e, message::cast_with_as(c.ty.to_token_stream()))
             }
             Syn::Macro(m) => self.fault(e, message::macro_call(m.mac.path.to_token_stream())),
             Syn::Return(_) => self.fault(e, message::unsupported("`return`")),
@@ -276,7 +312,7 @@ impl<'a> Parser<'a> {
             }
             other => return self.fault(other, message::not_an_axis()),
         }
-        self.called.insert(segment.ident.to_string());
+        self.called.entry(segment.ident.to_string()).or_insert_with(|| segment.ident.span().into());
         ExprKind::Call { function: segment.ident.clone(), axes, arguments }
     }
 
@@ -300,6 +336,7 @@ impl<'a> Parser<'a> {
             BinOp::Sub(_) => ExprKind::Arithmetic(Arithmetic::Subtract, left, right),
             BinOp::Mul(_) => ExprKind::Arithmetic(Arithmetic::Multiply, left, right),
             BinOp::Div(_) => ExprKind::Arithmetic(Arithmetic::Divide, left, right),
+            BinOp::Rem(_) => ExprKind::Arithmetic(Arithmetic::Remainder, left, right),
             BinOp::And(_) => ExprKind::And(left, right),
             BinOp::Or(_) => ExprKind::Or(left, right),
             BinOp::Lt(_) => ExprKind::Compare(Comparison::Less, left, right),

@@ -11,7 +11,7 @@ pub struct Source {
     pub attribute: Attribute,
     pub signature: Signature,
     pub body: Block,
-    /// The composites that it calls.
+    /// The composites and the crate's helpers that it calls.
     pub library: Vec<Function>,
 }
 
@@ -43,8 +43,17 @@ pub struct Signature {
 pub struct Argument {
     pub name: Ident,
     pub tensor: Tensor,
+    pub form: Form,
+}
+
+/// What kind of value an argument is.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Form {
+    Tensor,
     /// `scale: f32`: no tensor, though the same without dimensions.
-    pub scalar: bool,
+    Scalar,
+    /// `head_dim: Extent<D>`
+    Extent(Ident),
 }
 
 /// `Tensor<T, B, (K, G), M>`.
@@ -63,6 +72,8 @@ pub enum ElementName {
 /// A helper: `fn scaled<A>(x: Value) -> Value { .. }`.
 pub struct Function {
     pub name: Ident,
+    /// Of the crate, under `#[cleave::function]`: its text is elsewhere.
+    pub shared: bool,
     /// Each stands for one axis or for several.
     pub axes: Vec<Ident>,
     pub parameters: Vec<(Ident, Shape)>,
@@ -87,8 +98,19 @@ pub struct Constant {
 pub struct Block {
     pub functions: Vec<Function>,
     pub constants: Vec<Constant>,
-    pub lets: Vec<(Pattern, Expr)>,
+    pub statements: Vec<Statement>,
     pub value: Box<Expr>,
+}
+
+pub enum Statement {
+    Let(Pattern, Expr),
+    Assert(Assertion),
+}
+
+/// `assert!(condition, "message")`
+pub struct Assertion {
+    pub condition: Expr,
+    pub message: Option<String>,
 }
 
 pub enum Pattern {
@@ -134,6 +156,7 @@ pub enum Arithmetic {
     Subtract,
     Multiply,
     Divide,
+    Remainder,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -76,7 +76,7 @@ pub fn program(algorithm: u32, framed: &Framed, variant: &Variant, bounds: &[(Ax
             launch.graph.outputs.push(Output { name: name.clone(), element, storage: access.clone(), stores });
             // later launches keep the output too, without a store, so that positions agree
             framed.graph.outputs.push(Output { name: name.clone(), element, storage: access.clone(), stores: vec![] });
-            framed.graph.inputs.push(Input { name, element, storage: access, positive: false, workspace: Some(n) });
+            framed.graph.inputs.push(Input { name, element, storage: access, positive: false, extent: None, workspace: Some(n) });
             program.workspaces.push(Workspace { axes })
         }
         program.launches.push(parts(&launch, variant));
