@@ -200,6 +200,8 @@ pub struct Output {
     pub element: Element,
     pub storage: Access,
     pub stores: Vec<Store>,
+    /// It is written over this input, which is stored alike.
+    pub in_place: Option<InputId>,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -328,7 +330,7 @@ impl Graph {
         InputId(self.inputs.len() as u32 - 1)
     }
     pub fn add_output(&mut self, name: &str, element: Element, storage: Access, stores: Vec<Store>) {
-        self.outputs.push(Output { name: name.into(), element, storage, stores });
+        self.outputs.push(Output { name: name.into(), element, storage, stores, in_place: None });
     }
     pub fn read(&mut self, input: InputId, access: Access) -> NodeId {
         self.intern(Op::Input { input, access }, vec![])

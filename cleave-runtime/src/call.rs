@@ -14,6 +14,7 @@ use cleave_core::axis::{AxisId, AxisSet};
 use cleave_core::choose::{Facts, bucket};
 use cleave_core::dtype::DType;
 use cleave_core::extent;
+use cleave_core::graph::Output;
 use cleave_core::kernel::{Assertion, Kernel};
 use cleave_core::plan::{PlanFile, TensorRef};
 use cleave_core::predicate::Table;
@@ -68,7 +69,12 @@ impl<'call, O: Outputs> Call<'call, O> {
     pub fn run(mut self) -> Result<O> {
         let checked = self.check()?;
         let graph = &checked.decoded.file.kernel.graph;
-        let shapes: Vec<Vec<usize>> = graph.outputs.iter().map(|o| extent::shape(&o.storage, &checked.extents).iter().map(|n| *n as usize).collect()).collect();
+        let shapes: Vec<Vec<usize>> = graph
+            .outputs
+            .iter()
+            .filter(|o| o.in_place.is_none())
+            .map(|o| extent::shape(&o.storage, &checked.extents).iter().map(|n| *n as usize).collect())
+            .collect();
         let stream = self.cuda_stream(&checked)?;
         let mut outputs = O::allocate(&Allocation { device: &checked.device, stream: stream.as_ref() }, &shapes)?;
         self.execute(&checked, outputs.targets(), stream)?;
@@ -129,8 +135,9 @@ impl<'call, O: Outputs> Call<'call, O> {
         if self.arguments.len() != graph.inputs.len() {
             return Err(arguments(format!("it takes {} arguments, {} were given", graph.inputs.len(), self.arguments.len())));
         }
-        if O::TYPES.len() != graph.outputs.len() {
-            return Err(arguments(format!("it returns {} tensors, {} are asked for", graph.outputs.len(), O::TYPES.len())));
+        let returned = || graph.outputs.iter().filter(|o| o.in_place.is_none());
+        if O::TYPES.len() != returned().count() {
+            return Err(arguments(format!("it returns {} tensors, {} are asked for", returned().count(), O::TYPES.len())));
         }
         let types = |tensor: &str, declared: DType, found: DType| match declared == found {
             true => Ok(()),
@@ -150,8 +157,10 @@ impl<'call, O: Outputs> Call<'call, O> {
                     shapes.push(input.extent.map(|_| vec![extent]))
                 }
                 ArgumentKind::Scalar { .. } => return Err(arguments(format!("`{}` is a tensor, a number was given", input.name))),
-                ArgumentKind::Tensor(_) if input.storage.dims.is_empty() => return Err(arguments(format!("`{}` is a number, a tensor was given", input.name))),
-                ArgumentKind::Tensor(t) => {
+                ArgumentKind::Tensor(_) | ArgumentKind::InPlace(..) if input.storage.dims.is_empty() => {
+                    return Err(arguments(format!("`{}` is a number, a tensor was given", input.name)));
+                }
+                ArgumentKind::Tensor(t) | ArgumentKind::InPlace(t, _) => {
                     types(&input.name, declared, t.dtype)?;
                     let device = t.device();
                     match &first {
@@ -163,12 +172,30 @@ impl<'call, O: Outputs> Call<'call, O> {
                 }
             }
         }
-        for (o, found) in graph.outputs.iter().zip(O::TYPES) {
+        for (o, found) in returned().zip(O::TYPES) {
             types(&o.name, o.element.resolve(&self.types), *found)?
         }
         let extents = extent::solve(graph, &shapes).map_err(|source| Error::Extents { kernel: kernel.name.clone(), source: Box::new(source) })?;
         self.assert(kernel, &extents)?;
+        self.check_in_place(kernel)?;
         Ok(Checked { decoded, instance, extents, device: first.map_or(Device::cpu(), |f| f.1) })
+    }
+
+    /// What is written in place shares memory with no other argument, nor with itself.
+    fn check_in_place(&self, kernel: &Kernel) -> Result<()> {
+        let names = || kernel.graph.inputs.iter().map(|i| i.name.as_str());
+        for (i, (output, target)) in names().zip(&self.arguments).enumerate().filter_map(|(i, (n, a))| Some((i, (n, a.target()?)))) {
+            let overlap = |a: (u64, u64), b: (u64, u64)| a.0 < b.1 && b.0 < a.1;
+            let others = names().zip(&self.arguments).enumerate().filter(|(j, _)| *j != i);
+            let mut tensors = others.filter_map(|(_, (n, a))| Some((n, a.as_tensor()?)));
+            if let Some((other, _)) = tensors.find(|(_, t)| overlap(t.bytes(), target.bytes())) {
+                return Err(Error::Aliased { kernel: kernel.name.clone(), output: output.into(), other: other.into() });
+            }
+            if target.layout.overlaps_itself() {
+                return Err(Error::Overlap { kernel: kernel.name.clone(), output: output.into(), strides: target.layout.strides.clone() });
+            }
+        }
+        Ok(())
     }
 
     /// The conditions that the kernel's body asserts.
@@ -226,7 +253,8 @@ impl<'call, O: Outputs> Call<'call, O> {
             self.arguments.iter().zip(&kernel.graph.inputs).filter_map(|(a, i)| Some((i.name.as_str(), a.as_tensor()?))).collect();
         let aliased = |output: &str, other: &str| Error::Aliased { kernel: kernel.name.clone(), output: output.into(), other: other.into() };
         let overlap = |a: (u64, u64), b: (u64, u64)| a.0 < b.1 && b.0 < a.1;
-        for (i, (target, output)) in targets.iter().zip(&kernel.graph.outputs).enumerate() {
+        let outputs: Vec<_> = kernel.graph.outputs.iter().filter(|o| o.in_place.is_none()).collect();
+        for (i, (target, output)) in targets.iter().zip(&outputs).enumerate() {
             let expected = extent::shape(&output.storage, &checked.extents);
             if !expected.iter().copied().eq(target.layout.shape.iter().map(|n| *n as i64)) {
                 return Err(Error::Target { kernel: kernel.name.clone(), output: output.name.clone(), expected, found: target.layout.shape.clone() });
@@ -241,7 +269,7 @@ impl<'call, O: Outputs> Call<'call, O> {
             if let Some((name, _)) = inputs.iter().find(|(_, t)| overlap(t.bytes(), target.bytes())) {
                 return Err(aliased(&output.name, name));
             }
-            if let Some((_, other)) = targets[..i].iter().zip(&kernel.graph.outputs).find(|(t, _)| overlap(t.bytes(), target.bytes())) {
+            if let Some((_, other)) = targets[..i].iter().zip(&outputs).find(|(t, _)| overlap(t.bytes(), target.bytes())) {
                 return Err(aliased(&output.name, &other.name));
             }
         }
@@ -259,8 +287,9 @@ impl<'call, O: Outputs> Call<'call, O> {
             (DeviceKind::Cuda(d), None) => {
                 let home = self.arguments.iter().filter_map(Argument::as_tensor).find_map(|t| match &t.place {
                     Place::Cuda { slice, .. } => Some(slice.home().clone()),
-                    Place::Host => None,
+                    Place::Host | Place::Target { .. } => None,
                 });
+                let home = home.or_else(|| self.arguments.iter().find_map(|a| a.target()?.home().cloned()));
                 Ok(Some(home.unwrap_or_else(|| d.stream().clone())))
             }
         }
@@ -273,9 +302,11 @@ impl<'call, O: Outputs> Call<'call, O> {
         let alignment = if matches!(checked.device.kind, DeviceKind::Cpu) { HOST_ALIGNMENT as u64 } else { CUDA_ALIGNMENT };
         let none = Facts { unit: u64::MAX, aligned: Facts::MOST_ALIGNED };
         let inputs = self.arguments.iter().map(|a| a.as_tensor().map_or(none, |t| t.facts()));
-        let outputs = graph.outputs.iter().enumerate().map(|(i, o)| match targets.and_then(|t| t.get(i)) {
-            Some(t) => t.facts(),
-            None => Facts::row_major(&extent::shape(&o.storage, &checked.extents), o.element.resolve(&self.types).bytes() as u64, alignment),
+        let in_place = |o: &Output| self.arguments.get(o.in_place?.index())?.as_tensor().map(TensorArgument::facts);
+        let outputs = graph.outputs.iter().enumerate().map(|(i, o)| match (targets.and_then(|t| t.get(i)), in_place(o)) {
+            (Some(t), _) => t.facts(),
+            (None, Some(facts)) => facts,
+            (None, None) => Facts::row_major(&extent::shape(&o.storage, &checked.extents), o.element.resolve(&self.types).bytes() as u64, alignment),
         });
         let facts: Vec<Facts> = inputs.chain(outputs).collect();
         let mut key = Vec::with_capacity(3 + checked.extents.len() + 2 * facts.len());
@@ -303,9 +334,18 @@ impl<'call, O: Outputs> Call<'call, O> {
         Ok(ready)
     }
 
-    fn execute(&mut self, checked: &Checked, mut targets: Vec<Target>, stream: Option<Arc<CudaStream>>) -> Result<()> {
+    /// `returned`: where the outputs that are not written in place go.
+    fn execute(&mut self, checked: &Checked, returned: Vec<Target>, stream: Option<Arc<CudaStream>>) -> Result<()> {
         let status = |s: &Arc<CudaStream>| s.capture_status().doing(|| "asking whether the stream captures".into());
         let capturing = stream.as_ref().map(status).transpose()?.is_some_and(|s| s != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE);
+        let mut returned = returned.into_iter().map(Target::shorter);
+        let mut targets: Vec<Target> = Vec::with_capacity(checked.decoded.file.kernel.graph.outputs.len());
+        for o in &checked.decoded.file.kernel.graph.outputs {
+            targets.extend(match o.in_place {
+                Some(i) => self.arguments.get_mut(i.index()).and_then(Argument::take_target).map(Target::shorter),
+                None => returned.next(),
+            })
+        }
         let ready = self.ready(checked, Some(&targets), capturing)?;
         match (&ready.code, &checked.device.kind, stream) {
             (Code::Cpu(program), _, _) => self.execute_on_cpu(checked, &ready, program, &targets),
@@ -320,7 +360,9 @@ impl<'call, O: Outputs> Call<'call, O> {
         let inputs = self.arguments.iter().zip(&strides).map(|(a, strides)| match &a.kind {
             ArgumentKind::Scalar { dtype: DType::I32, word } => cpu::Argument::Integer(*word as u32 as i32),
             ArgumentKind::Scalar { word, .. } => cpu::Argument::Float(f32::from_bits(*word as u32)),
-            ArgumentKind::Tensor(t) => cpu::Argument::Tensor(cpu::Storage { address: t.address as *mut u8, dtype: t.dtype, strides }),
+            ArgumentKind::Tensor(t) | ArgumentKind::InPlace(t, _) => {
+                cpu::Argument::Tensor(cpu::Storage { address: t.address as *mut u8, dtype: t.dtype, strides })
+            }
         });
         let inputs: Vec<cpu::Argument> = inputs.collect();
         let strides: Vec<Vec<i64>> = targets.iter().map(|t| signed(&t.layout.strides)).collect();

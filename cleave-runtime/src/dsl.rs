@@ -2,7 +2,7 @@
 //! body as a function that is never called, so that names resolve and lints point at the user's own text; the compiler of
 //! kernels has read it before.
 use std::cmp::Ordering;
-use std::ops::{Add, Div, Mul, Neg, Rem, Sub};
+use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Rem, Sub, SubAssign};
 
 /// A tensor expression over named axes, or a number.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,15 @@ macro_rules! operators {
     };
 }
 operators!(Add add, Sub sub, Mul mul, Div div, Rem rem,);
+
+macro_rules! assignments {
+    ($($operator:ident $function:ident,)*) => {
+        $(impl $operator for Value {
+            fn $function(&mut self, _: Value) {}
+        })*
+    };
+}
+assignments!(AddAssign add_assign, SubAssign sub_assign, MulAssign mul_assign, DivAssign div_assign,);
 
 impl Neg for Value {
     type Output = Value;

@@ -20,6 +20,9 @@ impl<'a> Checker<'a> {
         if let Some(value) = scope.value(&word) {
             return value.clone();
         }
+        if self.active.is_empty() && self.in_place.iter().any(|a| a.name == word) {
+            return self.fault(name.span().into(), message::read_in_place(name));
+        }
         if let Some((constant, items)) = scope.items.constant(&word) {
             return self.constant(constant, items);
         }

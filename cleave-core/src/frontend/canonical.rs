@@ -40,7 +40,8 @@ pub fn print(kernel: &Kernel) -> String {
         let _ = writeln!(out, "  %{i} = {}", node(g, n));
     }
     for o in &g.outputs {
-        let _ = writeln!(out, "output {}: {}{}", o.name, element(o.element), storage(g, &o.storage));
+        let place = o.in_place.map_or(String::new(), |i| format!(" in place of {}", g.input(i).name));
+        let _ = writeln!(out, "output {}: {}{}{place}", o.name, element(o.element), storage(g, &o.storage));
         for s in &o.stores {
             let _ = writeln!(out, "  {} = %{}", access(g, &s.access), s.node.0);
         }

@@ -23,19 +23,32 @@ pub struct Checker<'a> {
     pub blame: Option<Place>,
     /// Helpers being written out, to find one that calls itself.
     pub active: Vec<&'a Function>,
+    /// Arguments that are written in place.
+    pub in_place: Vec<InPlace>,
     /// Constants being evaluated, to find one that needs itself.
     pub pending: Vec<&'a Constant>,
 }
 
+/// An argument that is written in place, at the statement at hand.
+pub struct InPlace {
+    pub name: String,
+    pub value: Value,
+    /// Where it was last written.
+    pub written: Option<Place>,
+}
+
 /// The kernel's formula; without faults it has a term for each result.
 pub fn check(source: &Source, errors: &mut Errors) -> Formula {
-    let mut checker = Checker { errors, formula: Formula::default(), source, blame: None, active: vec![], pending: vec![] };
+    let mut checker = Checker { errors, formula: Formula::default(), source, blame: None, active: vec![], in_place: vec![], pending: vec![] };
     checker.declare();
     let items = Items::inside(&Items::library(&source.library), &source.body);
     let mut scope = Scope { items, values: vec![], axes: vec![] };
     for (i, argument) in source.signature.arguments.iter().enumerate() {
         let value = checker.argument(i, argument);
-        scope.values.push((argument.name.to_string(), value))
+        match argument.form {
+            Form::InPlace => checker.in_place.push(InPlace { name: argument.name.to_string(), value, written: None }),
+            _ => scope.values.push((argument.name.to_string(), value)),
+        }
     }
     scope.values.extend(source.signature.faulty.iter().map(|name| (name.to_string(), Value::Faulty)));
     let value = checker.block(&source.body, &mut scope);
@@ -175,6 +188,7 @@ impl<'a> Checker<'a> {
                     let value = self.expr(e, scope);
                     self.bind(pattern, value, scope)
                 }
+                Statement::Assign { target, operator, value } => self.assign(block, target, *operator, value, scope),
                 Statement::Assert(assertion) => self.assertion(assertion, scope),
             }
         }
@@ -182,6 +196,34 @@ impl<'a> Checker<'a> {
         scope.values.truncate(visible);
         scope.items = around;
         value
+    }
+
+    fn assign(&mut self, block: &'a Block, target: &'a Ident, operator: Option<Arithmetic>, value: &'a Expr, scope: &mut Scope<'a>) {
+        let at = target.span().into();
+        let old = operator.map(|_| self.current(target, at));
+        let new = match (operator, old) {
+            (Some(op), Some(Value::Term(old))) => match self.numeric(value, scope) {
+                Some(new) => self.arithmetic(op, old, new, value.place),
+                None => Value::Faulty,
+            },
+            _ => self.expr(value, scope),
+        };
+        if !std::ptr::eq(block, &self.source.body) {
+            self.fault(at, message::assignment_place());
+        } else if let Some(argument) = self.in_place.iter_mut().find(|a| target == &a.name) {
+            (argument.value, argument.written) = (new, Some(value.place))
+        } else if operator.is_none() {
+            self.fault(at, message::not_in_place(target));
+        }
+    }
+
+    /// `*x`
+    fn current(&mut self, name: &Ident, place: Place) -> Value {
+        let known = self.in_place.iter().find(|a| name == &a.name).map(|a| a.value.clone());
+        match known.filter(|_| self.active.is_empty()) {
+            Some(value) => value,
+            None => self.fault(place, message::not_in_place(name)),
+        }
     }
 
     fn assertion(&mut self, assertion: &'a Assertion, scope: &mut Scope<'a>) {
@@ -225,6 +267,7 @@ impl<'a> Checker<'a> {
                 self.push(Op::Truth(*value), vec![], ty, e.place)
             }
             ExprKind::Name(name) => self.name(name, scope),
+            ExprKind::Current(name) => self.current(name, e.place),
             ExprKind::Block(block) => self.block(block, scope),
             ExprKind::Tuple(members) => Value::Tuple(members.iter().map(|m| self.expr(m, scope)).collect()),
             ExprKind::Call { function, axes, arguments } => self.call(e.place, function, axes, arguments, scope),

@@ -47,6 +47,7 @@ fn launcher(function: &ItemFn, checked: &Checked, plan: &str) -> TokenStream {
     let values = values.into_iter().map(|(a, _)| {
         let constructor = match a.form {
             Form::Tensor => "tensor",
+            Form::InPlace => "in_place",
             Form::Scalar => "scalar",
             Form::Extent(_) => "extent",
         };
@@ -86,6 +87,7 @@ fn declaration(function: &ItemFn, signature: &super::syntax::Signature, body: To
         let (word, element) = (&a.name, element(&a.tensor));
         match a.form {
             Form::Tensor => quote!(#word: impl ::cleave::AsView<'call, #element>),
+            Form::InPlace => quote!(#word: impl ::cleave::AsViewMut<'call, #element>),
             Form::Scalar => quote!(#word: #element),
             Form::Extent(_) => quote!(#word: usize),
         }
@@ -94,7 +96,7 @@ fn declaration(function: &ItemFn, signature: &super::syntax::Signature, body: To
         let element = element(r);
         quote!(::cleave::Tensor<#element>)
     });
-    let result = if signature.tuple { quote!((#(#results,)*)) } else { quote!(#(#results)*) };
+    let result = if signature.tuple || signature.promised == 0 { quote!((#(#results,)*)) } else { quote!(#(#results)*) };
     quote! {
         #(#attributes)*
         #[allow(clippy::too_many_arguments)]

@@ -1,6 +1,6 @@
 //! The ghost body: the user's own tokens as a function that is never called, typed against `cleave::dsl`. Editors resolve
 //! names on it, and the compiler's lints (an unused `let`, a helper that nobody calls) point at the user's text.
-use super::syntax::{Shape, Source, Tensor};
+use super::syntax::{Form, Shape, Source, Tensor};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 use std::collections::BTreeSet;
@@ -12,14 +12,17 @@ use syn::{Block, Expr, ExprLit, ItemConst, ItemFn, Lit, PathArguments, Stmt, Tok
 /// A nested function, and a use of it, for a kernel without faults.
 pub fn body(function: &ItemFn, source: &Source, axes: &[Ident]) -> TokenStream {
     let statements = statements(&function.block);
-    let arguments = source.signature.arguments.iter().map(|a| &a.name);
+    let arguments = source.signature.arguments.iter().map(|a| {
+        let (name, reference) = (&a.name, (a.form == Form::InPlace).then(|| quote!(&mut)));
+        quote!(#name: #reference ::cleave::dsl::Value)
+    });
     let tensors = source.signature.arguments.iter().map(|a| &a.tensor).chain(&source.signature.results).map(tensor_axes);
     let generics = &source.signature.generics;
     let values = source.signature.results.iter().map(|_| quote!(::cleave::dsl::Value));
-    let result = if source.signature.tuple { quote!((#(#values,)*)) } else { quote!(#(#values)*) };
+    let result = if source.signature.tuple || source.signature.promised == 0 { quote!((#(#values,)*)) } else { quote!(#(#values)*) };
     quote! {
         #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
-        fn ghost<#(#generics),*>(#(#arguments: ::cleave::dsl::Value),*) -> #result {
+        fn ghost<#(#generics),*>(#(#arguments),*) -> #result {
             #[allow(unused_imports)]
             use ::cleave::dsl::*;
             #(#[allow(non_camel_case_types)] enum #axes {})*

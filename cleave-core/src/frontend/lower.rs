@@ -65,16 +65,20 @@ pub fn lower(source: &Source, formula: &Formula, errors: &mut Errors) -> Numbere
         inputs: vec![None; source.signature.arguments.len()],
         memo: HashMap::new(),
     };
-    for (i, (result, term)) in source.signature.results.iter().zip(&formula.results).enumerate() {
+    let name = |i| if source.signature.tuple { format!("output{i}") } else { "output".into() };
+    let in_place = source.signature.in_place().map(|(i, a)| (a.name.unraw().to_string(), &a.tensor, Some(i)));
+    let results = in_place.chain(source.signature.results.iter().enumerate().map(|(i, r)| (name(i), r, None)));
+    for ((name, result, in_place), term) in results.zip(&formula.results) {
         let factors = l.factors(result);
         let stores = l.assignments(factors).into_iter().map(|parts| {
             let node = l.term(*term, &parts).node;
             Store { node, access: l.access(result, &parts) }
         });
         let stores: Vec<Store> = stores.collect();
-        let name = if source.signature.tuple { format!("output{i}") } else { "output".into() };
         let (element, storage) = (l.element(result), l.storage(result));
         l.graph.add_output(&name, element, storage, stores);
+        let input = in_place.map(|i| l.input(i));
+        l.graph.outputs.iter_mut().last().into_iter().for_each(|o| o.in_place = input);
         if l.graph.nodes.len() > LARGEST {
             l.errors.push(source.name.span(), message::too_large());
             break;

@@ -82,7 +82,8 @@ messages! {
     too_many_axes(most) => "a kernel has at most {most} axes";
     no_dimension() => "a tensor argument has an axis", "a scalar is `f32` or `i32`";
     no_argument() => "a kernel has an argument", "`x: Tensor<T, M, K>`";
-    no_output() => "a kernel has a result", "`-> Tensor<T, M, N>`";
+    no_output() => "a kernel has a result", "`-> Tensor<T, M, N>`, or an argument that it writes over: `x: &mut Tensor<T, M, N>`";
+    reference_argument() => "an argument that is only read is no reference here", "`Tensor<T, M, K>`; the call takes `&x`";
     integer_output() => "a result of `i32` is not supported", "integers serve in conditions and biases";
     unsolvable(name) => "the extent of axis `{name}` cannot be told from the arguments", "give it a dimension of its own in one of the tensors, or take it as an argument: `size: Extent<{name}>`";
 
@@ -101,7 +102,11 @@ messages! {
     annotated_let() => "a type here is not supported", "leave it out: types and axes are inferred";
     pattern() => "this pattern is not supported", "there are names, `_` and tuples";
     mutable(name) => "`{name}` cannot be mutable", "bind the new value by another `let`";
-    assignment() => "assignment is not supported", "bind the new value by another `let`";
+    assignment() => "assignment is not supported", "bind the new value by another `let`; an argument `x: &mut Tensor<..>` is written by `*x = ..`";
+    assignment_place() => "an argument is written in the kernel's own body, not in a helper or an inner block", "give the value from there: `*x = f(..)`";
+    not_in_place(name) => "`{name}` is not written in place", "its type says so: `{name}: &mut Tensor<T, M, K>`";
+    never_written(name) => "`{name}` is never written", "write `*{name} = ..;`, or leave out the `&mut`";
+    read_in_place(name) => "`{name}` is written in place, so its value is `*{name}`";
     loops() => "loops are not supported", "reductions name the axis that they run over: `sum::<N>(x)`";
     matches() => "`match` is not supported", "`if c {{ a }} else {{ b }}`";
     if_without_else() => "an `if` needs an `else`", "`if c {{ a }} else {{ b }}`, or `mask(a, c)`: absent where `c` is false";

@@ -72,6 +72,7 @@ fn compile(attribute: TokenStream, function: &ItemFn, shared: &Shared) -> Result
     let attribute = attribute::parse(attribute, &mut errors);
     let signature = signature::parse(function, &mut errors);
     let mut parser = parse::Parser::new(&mut errors);
+    parser.valueless = signature.promised == 0 && signature.in_place().next().is_some();
     let body = parser.block(&function.block);
     let library = composite::library(&mut parser, shared);
     let source = Source { name: function.sig.ident.clone(), attribute, signature, body, library };

@@ -19,11 +19,13 @@ pub struct Parser<'a> {
     /// Every function that is called, at its first call.
     pub called: BTreeMap<String, Place>,
     depth: usize,
+    /// The next block needs no value: that of a kernel that only writes in place.
+    pub valueless: bool,
 }
 
 impl<'a> Parser<'a> {
     pub fn new(errors: &'a mut Errors) -> Self {
-        Parser { errors, called: BTreeMap::new(), depth: 0 }
+        Parser { errors, called: BTreeMap::new(), depth: 0, valueless: false }
     }
 
     pub fn block(&mut self, block: &syn::Block) -> Block {
@@ -31,6 +33,7 @@ impl<'a> Parser<'a> {
         let all = Place { start: braces.open(), end: braces.close() };
         let mut out = Block { functions: vec![], constants: vec![], statements: vec![], value: Box::new(Expr { kind: ExprKind::Faulty, place: all }) };
         let mut valued = false;
+        let valueless = std::mem::take(&mut self.valueless);
         for (i, statement) in block.stmts.iter().enumerate() {
             match statement {
                 Stmt::Local(local) => self.local(local, &mut out),
@@ -51,6 +54,12 @@ impl<'a> Parser<'a> {
                 Stmt::Expr(e, None) if i + 1 == block.stmts.len() => {
                     valued = true;
                     out.value = Box::new(self.expr(e))
+                }
+                Stmt::Expr(Syn::Assign(syn::ExprAssign { left, right, .. }), Some(_)) if pointee(left).is_some() => {
+                    out.statements.extend(self.write(left, None, right))
+                }
+                Stmt::Expr(Syn::Binary(b), Some(_)) if compound(&b.op).is_some() && pointee(&b.left).is_some() => {
+                    out.statements.extend(self.write(&b.left, compound(&b.op), &b.right))
                 }
                 Stmt::Expr(e, semi) => {
                     let faulty = matches!(self.expr(e).kind, ExprKind::Faulty);
@@ -73,7 +82,9 @@ impl<'a> Parser<'a> {
                 }
             }
         }
-        if !valued {
+        if !valued && valueless {
+            out.value.kind = ExprKind::Tuple(vec![])
+        } else if !valued {
             self.errors.push(all, message::block_without_value())
         }
         out
@@ -91,6 +102,11 @@ impl<'a> Parser<'a> {
         if let Some(pattern) = self.pattern(&local.pat) {
             out.statements.push(Statement::Let(pattern, value))
         }
+    }
+
+    fn write(&mut self, target: &Syn, operator: Option<Arithmetic>, value: &Syn) -> Option<Statement> {
+        let target = pointee(target)?.clone();
+        Some(Statement::Assign { target, operator, value: self.expr(value) })
     }
 
     fn assertion(&mut self, mac: &syn::Macro) -> Option<Assertion> {
@@ -226,6 +242,7 @@ impl<'a> Parser<'a> {
                 (None, None) => ExprKind::Faulty,
             },
             Syn::Call(c) => self.call(c),
+            Syn::Unary(_) if pointee(e).is_some() => pointee(e).map_or(ExprKind::Faulty, |name| ExprKind::Current(name.clone())),
             Syn::Unary(u) => match u.op {
                 UnOp::Neg(_) => ExprKind::Negate(self.boxed(&u.expr)),
                 UnOp::Not(_) => ExprKind::Not(self.boxed(&u.expr)),
@@ -345,10 +362,33 @@ impl<'a> Parser<'a> {
             BinOp::Ge(_) => ExprKind::Compare(Comparison::GreaterEqual, left, right),
             BinOp::Eq(_) => ExprKind::Compare(Comparison::Equal, left, right),
             BinOp::Ne(_) => ExprKind::Compare(Comparison::NotEqual, left, right),
+            op if compound(&op).is_some() => self.fault(b, message::assignment()),
             BinOp::BitAnd(op) => self.fault(&op, message::bitwise("&", "&&")),
             BinOp::BitOr(op) => self.fault(&op, message::bitwise("|", "||")),
             op => self.fault(&op, message::operator(op.to_token_stream())),
         }
+    }
+}
+
+/// The name in `*name`.
+fn pointee(e: &Syn) -> Option<&Ident> {
+    match e {
+        Syn::Unary(syn::ExprUnary { op: UnOp::Deref(_), expr, .. }) => match &**expr {
+            Syn::Path(p) => p.path.get_ident(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The operator of `+=` and its kin.
+fn compound(op: &BinOp) -> Option<Arithmetic> {
+    match op {
+        BinOp::AddAssign(_) => Some(Arithmetic::Add),
+        BinOp::SubAssign(_) => Some(Arithmetic::Subtract),
+        BinOp::MulAssign(_) => Some(Arithmetic::Multiply),
+        BinOp::DivAssign(_) => Some(Arithmetic::Divide),
+        _ => None,
     }
 }
 

@@ -55,6 +55,7 @@ pub fn parse(function: &ItemFn, errors: &mut Errors) -> Signature {
         errors.push(sig.ident.span(), message::no_argument())
     }
     match &sig.output {
+        ReturnType::Default if signature.in_place().next().is_some() => {}
         ReturnType::Default => errors.push(sig.ident.span(), message::no_output()),
         ReturnType::Type(_, t) => match &**t {
             Type::Tuple(members) => {
@@ -95,11 +96,23 @@ fn argument_type(ty: &Type, generics: &[Ident], errors: &mut Errors) -> Option<(
             }
         };
     }
-    let tensor = tensor(ty, generics, errors)?;
+    let (referred, form) = match ty {
+        Type::Reference(r) if r.mutability.is_some() => (&*r.elem, Form::InPlace),
+        Type::Reference(r) if generic(&r.elem, "Tensor").is_some() => {
+            errors.push(Place::of(ty), message::reference_argument());
+            (&*r.elem, Form::Tensor)
+        }
+        _ => (ty, Form::Tensor),
+    };
+    let tensor = tensor(referred, generics, errors)?;
     if tensor.dims.is_empty() {
         errors.push(tensor.place, message::no_dimension())
     }
-    Some((tensor, Form::Tensor))
+    if let (Form::InPlace, ElementName::Type(DType::I32)) = (&form, &tensor.element) {
+        errors.push(tensor.place, message::integer_output());
+        return None;
+    }
+    Some((tensor, form))
 }
 
 fn result_type(ty: &Type, generics: &[Ident], errors: &mut Errors) -> Option<Tensor> {

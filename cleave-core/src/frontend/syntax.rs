@@ -40,6 +40,13 @@ pub struct Signature {
     pub tuple: bool,
 }
 
+impl Signature {
+    /// The arguments that the kernel writes over.
+    pub fn in_place(&self) -> impl Iterator<Item = (usize, &Argument)> {
+        self.arguments.iter().enumerate().filter(|a| a.1.form == Form::InPlace)
+    }
+}
+
 pub struct Argument {
     pub name: Ident,
     pub tensor: Tensor,
@@ -50,6 +57,8 @@ pub struct Argument {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Form {
     Tensor,
+    /// `x: &mut Tensor<T, M, C>`: the kernel writes over it.
+    InPlace,
     /// `scale: f32`: no tensor, though the same without dimensions.
     Scalar,
     /// `head_dim: Extent<D>`
@@ -105,6 +114,12 @@ pub struct Block {
 pub enum Statement {
     Let(Pattern, Expr),
     Assert(Assertion),
+    /// `*x = value;`, or `*x += value;` and its kin.
+    Assign {
+        target: Ident,
+        operator: Option<Arithmetic>,
+        value: Expr,
+    },
 }
 
 /// `assert!(condition, "message")`
@@ -131,6 +146,8 @@ pub enum ExprKind {
     },
     Truth(bool),
     Name(Ident),
+    /// `*x` of an argument that is written in place.
+    Current(Ident),
     /// `function::<axes>(arguments)`; each of `axes` is one axis or a tuple of them.
     Call {
         function: Ident,

@@ -99,6 +99,7 @@ pub struct Declared {
 pub struct Formula {
     pub axes: Vec<Declared>,
     pub terms: Vec<Term>,
+    /// Of the arguments that are written in place, then of the declared results.
     pub results: Vec<TermId>,
     pub assertions: Vec<Asserted>,
 }

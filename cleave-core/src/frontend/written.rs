@@ -40,6 +40,7 @@ impl Display for Expr {
             ExprKind::Number { value, .. } => value.to_string(),
             ExprKind::Truth(b) => b.to_string(),
             ExprKind::Name(name) => name.to_string(),
+            ExprKind::Current(name) => format!("*{name}"),
             ExprKind::Call { function, axes, arguments } if axes.is_empty() => format!("{function}({})", commas(arguments)),
             ExprKind::Call { function, axes, arguments } => {
                 format!("{function}::<{}>({})", axes.iter().map(|a| list(a)).collect::<Vec<_>>().join(", "), commas(arguments))

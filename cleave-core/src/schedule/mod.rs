@@ -3,10 +3,11 @@
 //!
 //! [`elaborate`] puts frames into the graph, [`variants`] lists the choices that the graph leaves open, [`roles`] makes parts and
 //! dims of a choice, [`associate`] orders the factors of its products, [`build`] makes the statements, with [`levels`].
-//! [`interpret`] runs a program slowly and plainly, for tests and for the screen of a build.
+//! [`in_place`] keeps programs that write over an input from reading what they wrote; [`interpret`] runs a program slowly and plainly, for tests and for the screen of a build.
 pub mod associate;
 pub mod build;
 pub mod elaborate;
+pub mod in_place;
 pub mod interpret;
 pub mod levels;
 pub mod roles;
@@ -41,11 +42,22 @@ pub fn programs(algorithm: u32, graph: &Graph, bounds: &[(AxisId, usize)]) -> Ve
         if !plain.launches.iter().flatten().all(is_sound) {
             continue;
         }
+        if !in_place::reads_first(&plain) {
+            let apart = program(algorithm, &framed, &in_place::apart(&framed, &variant), bounds);
+            if apart.launches.iter().flatten().all(is_sound) && in_place::reads_first(&apart) {
+                let end = programs.len();
+                add(&mut programs, end, apart)
+            }
+            continue;
+        }
         let keep = repeated(&plain);
         if keeps && !keep.is_empty() {
             // before the launches that keeping may save
             let position = if variant.chip.is_empty() { 0 } else { programs.len() };
-            add(&mut programs, position, program(algorithm, &framed, &Variant { keep, ..variant }, bounds))
+            let kept = program(algorithm, &framed, &Variant { keep, ..variant }, bounds);
+            if in_place::reads_first(&kept) {
+                add(&mut programs, position, kept)
+            }
         }
         let end = programs.len();
         add(&mut programs, end, plain)
@@ -73,9 +85,9 @@ pub fn program(algorithm: u32, framed: &Framed, variant: &Variant, bounds: &[(Ax
             let (name, access) = (format!("workspace{}", program.workspaces.len()), Access::plain(axes.iter().copied()));
             let element = Element::Type(DType::F32);
             let stores = vec![Store { node: n, access: access.clone() }];
-            launch.graph.outputs.push(Output { name: name.clone(), element, storage: access.clone(), stores });
+            launch.graph.outputs.push(Output { name: name.clone(), element, storage: access.clone(), stores, in_place: None });
             // later launches keep the output too, without a store, so that positions agree
-            framed.graph.outputs.push(Output { name: name.clone(), element, storage: access.clone(), stores: vec![] });
+            framed.graph.outputs.push(Output { name: name.clone(), element, storage: access.clone(), stores: vec![], in_place: None });
             framed.graph.inputs.push(Input { name, element, storage: access, positive: false, extent: None, workspace: Some(n) });
             program.workspaces.push(Workspace { axes })
         }

@@ -75,7 +75,7 @@ impl Formula {
         indices.sort();
         extents.sort();
         tables.sort();
-        self.graph.holds(Predicate::atom(Atom { indices, tables, extents, constant }))
+        self.graph.holds(Predicate::atom(Atom { indices, tables, extents, constant, ..Atom::default() }))
     }
     pub fn mul(&mut self, factors: &[NodeId]) -> NodeId {
         self.graph.mul(factors)
