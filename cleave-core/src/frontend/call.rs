@@ -11,6 +11,7 @@ use super::term::{Kind, Op};
 use crate::axis::AxisId;
 use crate::dtype::{DType, Element};
 use crate::graph::Function as Apply;
+use crate::rational::Rational;
 use proc_macro2::Ident;
 use std::rc::Rc;
 
@@ -117,6 +118,9 @@ impl<'a> Checker<'a> {
             return self.builtin_call(place, function, row, axes, arguments, scope);
         }
         arguments.iter().for_each(|a| drop(self.expr(a, scope)));
+        if self.source.faulty.contains(&word) {
+            return Value::Faulty;
+        }
         if let Some((_, hint)) = builtin::FOREIGN.iter().find(|f| f.0 == word) {
             return self.fault(function.span().into(), message::unsupported(format!("`{word}`")).or_hint(Some(hint.to_string())));
         }
@@ -212,13 +216,18 @@ impl<'a> Checker<'a> {
             _ => return self.fault(name.span().into(), message::cast_type(name)),
         };
         let Some(x) = values.first().and_then(|v| self.number_argument(v)) else { return Value::Faulty };
+        if let Element::Type(DType::F32) = to {
+            // values are f32 already; of an integer it makes a value
+            let Value::Term(one) = self.number(Rational::ONE, false, place) else { return Value::Faulty };
+            return self.elementwise(Op::Multiply, Kind::Number, vec![x, one], place);
+        }
         self.elementwise(Op::Apply(Apply::Round(to)), Kind::Number, vec![x], place)
     }
 
     fn axis_fault(&mut self, place: Place, name: &Ident, wanted: usize, found: usize) -> Value {
         let message = match (wanted, found) {
             (0, _) => message::no_axis(name),
-            (1, 0) if name == "cast" => message::cast_needs_type(),
+            _ if name == "cast" => message::cast_needs_type(),
             (1, 0) => message::axis_needed(name),
             _ => message::axis_count(name, if wanted == 1 { "1 axis".into() } else { format!("{wanted} axes") }, found),
         };

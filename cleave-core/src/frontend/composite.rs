@@ -33,10 +33,10 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The composites and the crate's helpers that a parsed kernel needs, those that they call themselves too. Parsing them all would take
-/// longer than most kernels.
-pub fn library(kernel: &mut Parser, shared: &Shared) -> Vec<Function> {
+/// longer than most kernels. Beside them the names of helpers that are at fault.
+pub fn library(kernel: &mut Parser, shared: &Shared) -> (Vec<Function>, Vec<String>) {
     let mut called = kernel.called.clone();
-    let mut library: Vec<Function> = vec![];
+    let (mut library, mut faulty) = (vec![], vec![]);
     let mut seen = BTreeSet::new();
     while let Some((name, place)) = called.iter().find(|c| !seen.contains(c.0)).map(|(n, p)| (n.clone(), *p)) {
         let mut errors = Errors::default();
@@ -55,10 +55,13 @@ pub fn library(kernel: &mut Parser, shared: &Shared) -> Vec<Function> {
         } else if !helpers.is_empty() && !errors.is_empty() {
             kernel.errors.push(place, message::faulty_helper(&name))
         }
+        if function.is_none() && !helpers.is_empty() {
+            faulty.push(name.clone())
+        }
         library.extend(function);
         seen.insert(name);
     }
-    library
+    (library, faulty)
 }
 
 #[cfg(test)]
@@ -70,6 +73,6 @@ mod tests {
         let mut errors = Errors::default();
         let mut kernel = Parser::new(&mut errors);
         kernel.called = names().map(|n| (n.to_string(), proc_macro2::Span::call_site().into())).collect();
-        assert_eq!(library(&mut kernel, &Shared::default()).len(), TABLE.len())
+        assert_eq!(library(&mut kernel, &Shared::default()).0.len(), TABLE.len())
     }
 }

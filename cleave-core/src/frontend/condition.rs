@@ -131,11 +131,17 @@ fn constant(holds: bool) -> Predicate {
     Predicate { clauses: if holds { vec![vec![]] } else { vec![] } }
 }
 
-/// Atoms without variables are decided; a clause that another one implies by having fewer atoms is dropped.
+/// `x - d * floor(x / d) >= 0`, which is a remainder, always holds.
+fn is_remainder(a: &Atom) -> bool {
+    let [(q, k)] = &a.quotients[..] else { return false };
+    *k == -q.by && Atom { quotients: vec![], ..a.clone() } == q.of
+}
+
+/// Atoms that always hold are left out, those without variables are decided; a clause that another one implies by having fewer atoms is dropped.
 fn simplified(mut predicate: Predicate) -> Predicate {
     let fixed = |a: &Atom| *a == constant_atom(a.constant);
     predicate.clauses.retain(|c| !c.iter().any(|a| fixed(a) && a.constant < 0));
-    predicate.clauses.iter_mut().for_each(|c| c.retain(|a| !fixed(a)));
+    predicate.clauses.iter_mut().for_each(|c| c.retain(|a| !fixed(a) && !is_remainder(a)));
     let all = predicate.clauses.clone();
     let implied = |i: usize, c: &[Atom]| all.iter().enumerate().any(|(j, d)| i != j && d.iter().all(|a| c.contains(a)) && (d.len() < c.len() || j < i));
     let mut i = 0;

@@ -163,7 +163,7 @@ messages! {
     compared_values() => "only integers can be compared",
         "those are indices, extents, `i32` arguments and literals, their sums, and their products by constants; of values there is `max(a, b)`";
     integer_division() => "a quotient of integers is ambiguous", "write `1.0 / 3.0`";
-    integer_divisor() => "integers are divided by a positive literal", "that rounds down; for a real quotient multiply one of the two by `1.0`";
+    integer_divisor() => "integers are divided by a positive literal", "that rounds down; for a real quotient one of the two is a value: `cast::<f32>(n)`";
     remainder_of_values() => "only integers have a remainder", "those are indices, extents, `i32` arguments and literals";
     quotient_as_value() => "a quotient that rounds down serves only in conditions", "for a real quotient divide by `2.0` instead of `2`";
     division_by_zero() => "division by zero";

@@ -74,8 +74,8 @@ fn compile(attribute: TokenStream, function: &ItemFn, shared: &Shared) -> Result
     let mut parser = parse::Parser::new(&mut errors);
     parser.valueless = signature.promised == 0 && signature.in_place().next().is_some();
     let body = parser.block(&function.block);
-    let library = composite::library(&mut parser, shared);
-    let source = Source { name: function.sig.ident.clone(), attribute, signature, body, library };
+    let (library, faulty) = composite::library(&mut parser, shared);
+    let source = Source { name: function.sig.ident.clone(), attribute, signature, body, library, faulty };
     let formula = check::check(&source, &mut errors);
     if !errors.is_empty() {
         return errors.or(None);

@@ -13,6 +13,8 @@ pub struct Source {
     pub body: Block,
     /// The composites and the crate's helpers that it calls.
     pub library: Vec<Function>,
+    /// Helpers of the crate that could not be read; reported.
+    pub faulty: Vec<String>,
 }
 
 /// The attribute's arguments.
