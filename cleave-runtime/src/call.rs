@@ -5,6 +5,7 @@ use crate::cuda::{Binding, CudaDevice, Loaded, Scratch};
 use crate::device::{Device, DeviceKind};
 use crate::embedded::{Decoded, Embedded};
 use crate::error::{Doing, Error, Result};
+use crate::layout::{Layout, row_major};
 use crate::memory::{CUDA_ALIGNMENT, HOST_ALIGNMENT};
 use crate::outputs::{Allocation, Outputs, Targets};
 use crate::plan::Plan;
@@ -18,6 +19,7 @@ use cleave_core::graph::Output;
 use cleave_core::kernel::{Assertion, Kernel};
 use cleave_core::plan::{PlanFile, TensorRef};
 use cleave_core::predicate::Table;
+use cleave_core::tile::in_place::reads_where_it_writes;
 use cudarc::driver::{CudaStream, SyncOnDrop, sys};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -45,6 +47,33 @@ struct Checked {
     instance: usize,
     extents: Vec<i64>,
     device: Device,
+}
+
+/// New elements of a host tensor that is still being read: row-major.
+struct Copy {
+    strides: Vec<usize>,
+    /// 64-bit words, so that elements of any type are aligned.
+    memory: Vec<u64>,
+}
+
+impl Copy {
+    fn new(target: &Target) -> Self {
+        let bytes = target.layout.len() * target.dtype.bytes();
+        Copy { strides: row_major(&target.layout.shape), memory: vec![0; bytes.div_ceil(size_of::<u64>())] }
+    }
+    fn address(&mut self) -> *mut u8 {
+        self.memory.as_mut_ptr().cast()
+    }
+    fn put(&self, target: &Target) {
+        let bytes = target.dtype.bytes();
+        // the address is that of the first element, the layout's offset is in it
+        let layout = Layout { offset: 0, ..target.layout.clone() };
+        layout.runs(|at, offset, n| {
+            let (from, to) = (self.memory.as_ptr().cast::<u8>(), target.address as *mut u8);
+            // SAFETY: the target borrows the elements of its layout exclusively, the copy holds as many
+            unsafe { std::ptr::copy_nonoverlapping(from.add(at * bytes), to.add(offset * bytes), n * bytes) }
+        })
+    }
 }
 
 impl<'call, O: Outputs> Call<'call, O> {
@@ -365,14 +394,25 @@ impl<'call, O: Outputs> Call<'call, O> {
             }
         });
         let inputs: Vec<cpu::Argument> = inputs.collect();
-        let strides: Vec<Vec<i64>> = targets.iter().map(|t| signed(&t.layout.strides)).collect();
-        let outputs = targets.iter().zip(&strides).map(|(t, strides)| cpu::Storage { address: t.address as *mut u8, dtype: t.dtype, strides });
-        let outputs: Vec<cpu::Storage> = outputs.collect();
         let file = &checked.decoded.file;
+        let program_index = ready.entry(file).program as usize;
+        // the executor orders its reads of an input and its writes by tiles; what it may not write over yet, it writes beside
+        let beside = !reads_where_it_writes(&file.programs[program_index]);
+        let mut copies: Vec<Option<Copy>> =
+            targets.iter().zip(&file.kernel.graph.outputs).map(|(t, o)| (beside && o.in_place.is_some()).then(|| Copy::new(t))).collect();
+        let strides: Vec<Vec<i64>> =
+            targets.iter().zip(&copies).map(|(t, c)| c.as_ref().map_or_else(|| signed(&t.layout.strides), |c| signed(&c.strides))).collect();
+        let outputs = targets.iter().zip(&mut copies).zip(&strides).map(|((t, copy), strides)| {
+            let address = copy.as_mut().map_or(t.address as *mut u8, Copy::address);
+            cpu::Storage { address, dtype: t.dtype, strides }
+        });
+        let outputs: Vec<cpu::Storage> = outputs.collect();
         let tensors = cpu::Tensors { inputs: &inputs, outputs: &outputs };
         program
             .run(&ready.entry(file).tiles, ready.choice.split() as usize, &checked.extents, &tensors)
-            .map_err(|source| Error::Execute { kernel: file.kernel.name.clone(), source })
+            .map_err(|source| Error::Execute { kernel: file.kernel.name.clone(), source })?;
+        targets.iter().zip(&copies).for_each(|(target, copy)| copy.iter().for_each(|c| c.put(target)));
+        Ok(())
     }
 
     fn launch(

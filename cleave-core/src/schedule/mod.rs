@@ -3,7 +3,7 @@
 //!
 //! [`elaborate`] puts frames into the graph, [`variants`] lists the choices that the graph leaves open, [`roles`] makes parts and
 //! dims of a choice, [`associate`] orders the factors of its products, [`build`] makes the statements, with [`levels`].
-//! [`in_place`] keeps programs that write over an input from reading what they wrote; [`interpret`] runs a program slowly and plainly, for tests and for the screen of a build.
+//! [`in_place`] takes apart programs that would read an input after they wrote over it; [`interpret`] runs a program slowly and plainly, for tests and for the screen of a build.
 pub mod associate;
 pub mod build;
 pub mod elaborate;
@@ -16,6 +16,7 @@ pub mod variants;
 use crate::axis::{AxisId, AxisSet};
 use crate::dtype::{DType, Element};
 use crate::graph::{Access, Graph, Input, InputId, NodeId, Output, Store};
+use crate::tile::in_place::{reads_first, write_last};
 use crate::tile::{DimId, DimSet, Loop, Part, Program, Role, Statement, Workspace, dims_of};
 use elaborate::Framed;
 use roles::{StoreId, Variant};
@@ -42,9 +43,9 @@ pub fn programs(algorithm: u32, graph: &Graph, bounds: &[(AxisId, usize)]) -> Ve
         if !plain.launches.iter().flatten().all(is_sound) {
             continue;
         }
-        if !in_place::reads_first(&plain) {
+        if !reads_first(&plain) {
             let apart = program(algorithm, &framed, &in_place::apart(&framed, &variant), bounds);
-            if apart.launches.iter().flatten().all(is_sound) && in_place::reads_first(&apart) {
+            if apart.launches.iter().flatten().all(is_sound) && reads_first(&apart) {
                 let end = programs.len();
                 add(&mut programs, end, apart)
             }
@@ -55,7 +56,7 @@ pub fn programs(algorithm: u32, graph: &Graph, bounds: &[(AxisId, usize)]) -> Ve
             // before the launches that keeping may save
             let position = if variant.chip.is_empty() { 0 } else { programs.len() };
             let kept = program(algorithm, &framed, &Variant { keep, ..variant }, bounds);
-            if in_place::reads_first(&kept) {
+            if reads_first(&kept) {
                 add(&mut programs, position, kept)
             }
         }
@@ -108,6 +109,7 @@ pub fn program(algorithm: u32, framed: &Framed, variant: &Variant, bounds: &[(Ax
     program.launches.push(parts(&framed, variant));
     program.bounds = limits(&program, variant, bounds);
     program.name = name(&program);
+    write_last(&mut program);
     program
 }
 
