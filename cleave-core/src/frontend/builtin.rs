@@ -72,7 +72,7 @@ pub fn find(name: &str, axes: bool) -> Option<&'static Row> {
 }
 
 /// What other languages call it, and how it is written here.
-pub const FOREIGN: [(&str, &str); 18] = [
+pub const FOREIGN: [(&str, &str); 35] = [
     ("matmul", "`sum::<D>(q * k)`"),
     ("einsum", "`sum::<D>(q * k)`"),
     ("dot", "`sum::<D>(q * k)`"),
@@ -91,4 +91,21 @@ pub const FOREIGN: [(&str, &str); 18] = [
     ("relu", "`max(x, 0.0)`"),
     ("clamp", "`min(max(x, low), high)`"),
     ("std", "`sqrt(var::<N>(x))`"),
+    ("argmax", "indices are no results; `max::<N>(x)` gives the value"),
+    ("cumsum", "`sum::<N>(mask(x, index::<N>() <= index::<M>()))`"),
+    ("variance", "`var::<N>(x)`"),
+    ("swish", "`silu(x)`"),
+    ("ln", "`log(x)`"),
+    ("log2", "`log(x) / log(2)`"),
+    ("powi", "`pow(x, 2)`"),
+    ("powf", "`pow(x, 1.5)`"),
+    ("maximum", "`max(x, y)` of two values, `max::<N>(x)` along an axis"),
+    ("minimum", "`min(x, y)` of two values, `min::<N>(x)` along an axis"),
+    ("norm", "`sqrt(sum::<N>(x * x))`"),
+    ("len", "`extent::<N>()`"),
+    ("arange", "`index::<N>()`"),
+    ("size", "`extent::<N>()`"),
+    ("count", "`sum::<N>(if c { 1.0 } else { 0.0 })`"),
+    ("concat", "an output of its own for each part; `stack::<P>((a, b))` joins parts of a constant factor"),
+    ("attention", "`sum::<N>(softmax::<N>(sum::<D>(q * k) * scale) * v)`"),
 ];

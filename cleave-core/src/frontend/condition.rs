@@ -90,7 +90,7 @@ impl Lowering<'_> {
             Op::Multiply => {
                 let [x, y] = [term.operands[0], term.operands[1]];
                 let (factor, other) = if formula.number(x).is_some() { (x, y) } else { (y, x) };
-                let factor = formula.number(factor).filter(|r| r.denominator() == 1).ok_or_else(message::fractional_condition)?;
+                let factor = formula.number(factor).filter(|r| r.denominator() == 1).ok_or_else(message::compared_values)?;
                 let other = self.affine(other, bindings)?;
                 fits(other.scaled(factor.numerator()))
             }
@@ -106,7 +106,7 @@ impl Lowering<'_> {
                 let inner = self.rebound(&term.op, bindings);
                 self.affine(term.operands[0], &inner)
             }
-            _ => Err(message::fractional_condition()),
+            _ => Err(message::compared_values()),
         }
     }
 }

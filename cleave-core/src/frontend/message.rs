@@ -50,6 +50,9 @@ macro_rules! messages {
             $(hint = Some(format!($hint));)?
             Message { text: format!($text), hint }
         })*
+
+        /// The text of every message, what it names in braces.
+        pub const TEXTS: &[&str] = &[$($text),*];
     };
 }
 
@@ -187,7 +190,6 @@ messages! {
     // conditions
     large_condition() => "this condition has too many alternatives", "bind fewer `||`";
     condition_range() => "a coefficient of this condition does not fit", "coefficients are 64-bit integers";
-    fractional_condition() => "a coefficient of this condition is no integer";
 
     // the build
     no_build_script() => "kernels are compiled by the build script, and this crate has none",

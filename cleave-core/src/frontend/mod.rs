@@ -31,6 +31,7 @@ mod written;
 
 pub use canonical::{key, print};
 pub use expand::expand;
+pub use message::TEXTS;
 pub use report::Errors;
 pub use scan::{Found, from_source, scan};
 
@@ -74,7 +75,8 @@ fn compile(attribute: TokenStream, function: &ItemFn, shared: &Shared) -> Result
     let mut parser = parse::Parser::new(&mut errors);
     parser.valueless = signature.promised == 0 && signature.in_place().next().is_some();
     let body = parser.block(&function.block);
-    let (library, faulty) = composite::library(&mut parser, shared);
+    let (library, mut faulty) = composite::library(&mut parser, shared);
+    faulty.append(&mut parser.faulty);
     let source = Source { name: function.sig.ident.clone(), attribute, signature, body, library, faulty };
     let formula = check::check(&source, &mut errors);
     if !errors.is_empty() {

@@ -18,6 +18,8 @@ pub struct Parser<'a> {
     pub errors: &'a mut Errors,
     /// Every function that is called, at its first call.
     pub called: BTreeMap<String, Place>,
+    /// Helpers that could not be read.
+    pub faulty: Vec<String>,
     depth: usize,
     /// The next block needs no value: that of a kernel that only writes in place.
     pub valueless: bool,
@@ -25,7 +27,7 @@ pub struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     pub fn new(errors: &'a mut Errors) -> Self {
-        Parser { errors, called: BTreeMap::new(), depth: 0, valueless: false }
+        Parser { errors, called: BTreeMap::new(), faulty: vec![], depth: 0, valueless: false }
     }
 
     pub fn block(&mut self, block: &syn::Block) -> Block {
@@ -37,7 +39,10 @@ impl<'a> Parser<'a> {
         for (i, statement) in block.stmts.iter().enumerate() {
             match statement {
                 Stmt::Local(local) => self.local(local, &mut out),
-                Stmt::Item(Item::Fn(f)) => out.functions.extend(self.function(f)),
+                Stmt::Item(Item::Fn(f)) => match self.function(f) {
+                    Some(function) => out.functions.push(function),
+                    None => self.faulty.push(f.sig.ident.to_string()),
+                },
                 Stmt::Item(Item::Const(c)) => {
                     let integer = match word(&c.ty).map(|t| t.to_string()).as_deref() {
                         Some("i32" | "i64" | "u32" | "u64" | "usize" | "isize") => true,

@@ -13,7 +13,7 @@ pub struct Source {
     pub body: Block,
     /// The composites and the crate's helpers that it calls.
     pub library: Vec<Function>,
-    /// Helpers of the crate that could not be read; reported.
+    /// Helpers that could not be read; reported.
     pub faulty: Vec<String>,
 }
 
