@@ -50,7 +50,9 @@ impl<'call, O: Outputs> Call<'call, O> {
                 Ready::of(self.kernel(), checked.decoded, wanted, choice)
             })?;
             let seconds = clock.median(|| self.run_ready(checked, &ready, targets, stream, false))?;
-            log(|| format!("{}: entry {}, split {}: {:.1} us, estimated {:.1} us", file.kernel.name, offer.entry, offer.pieces, seconds * 1e6, offer.seconds * 1e6));
+            log(|| {
+                format!("{}: entry {}, split {}: {:.1} us, estimated {:.1} us", file.kernel.name, offer.entry, offer.pieces, seconds * 1e6, offer.seconds * 1e6)
+            });
             if best.as_ref().is_none_or(|b| seconds < b.0) {
                 ready.choice.seconds = seconds;
                 best = Some((seconds, Arc::new(ready), Alternative { seconds, ..offer }))
