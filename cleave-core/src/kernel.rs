@@ -3,6 +3,7 @@ use crate::axis::AxisId;
 use crate::cost::Cost;
 use crate::dtype::DType;
 use crate::graph::Graph;
+use crate::predicate::Predicate;
 use serde::{Deserialize, Serialize};
 
 /// What the front end makes of an annotated function. It can be built without tokens too.
@@ -14,6 +15,18 @@ pub struct Kernel {
     pub params: Vec<Param>,
     /// `bound(D <= 256)`: the menu serves no larger extent of these axes.
     pub bounds: Vec<(AxisId, usize)>,
+    /// What must hold of extents and integer scalars at a call.
+    pub assertions: Vec<Assertion>,
+}
+
+/// `assert!(extent::<D>() % 8 == 0, "whole vectors")` in a kernel's body.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Assertion {
+    /// It varies along no axis.
+    pub predicate: Predicate,
+    /// The condition as the user wrote it.
+    pub condition: String,
+    pub message: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -50,11 +50,11 @@ fn refused_kernels_are_refused_in_the_pinned_words() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"))
 }
 
-/// The one kernel of a text.
+/// The first kernel of a text.
 fn kernel(text: &str) -> cleave_core::kernel::Kernel {
     match frontend::from_source(text) {
-        Ok(mut kernels) if kernels.len() == 1 => kernels.remove(0),
-        Ok(kernels) => panic!("{} kernels in\n{text}", kernels.len()),
+        Ok(mut kernels) if !kernels.is_empty() => kernels.remove(0),
+        Ok(_) => panic!("no kernel in\n{text}"),
         Err(e) => panic!("{}", e.render(text)),
     }
 }
@@ -164,6 +164,8 @@ fn names_of_axes_have_no_effect() {
         for a in &mut got.graph.axes {
             a.name = axes[99 - a.name[1..].parse::<usize>().unwrap()].to_string()
         }
+        // the text of an assertion is the user's
+        got.assertions.iter_mut().zip(&want.assertions).for_each(|(g, w)| g.condition = w.condition.clone());
         assert_eq!(want, got, "{}", path.display())
     }
 }

@@ -5,7 +5,7 @@ use crate::axis::AxisId;
 use crate::dtype::DType;
 use crate::graph::{Access, Factor, InputId, NodeId, Op};
 use crate::plan::{TensorRef, Word};
-use crate::predicate::{Atom, Table};
+use crate::predicate::{Atom, Quotient, Table};
 use crate::tile::{DimId, DimSet, Part, Role, Statement};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
@@ -248,10 +248,14 @@ impl<'a> Context<'a> {
     /// `coefficient * leaf + ...` of an atom, with the leaves at a site.
     pub fn atom(&self, site: &dyn Site, atom: &Atom) -> String {
         let position = |d: DimId| site.position(d);
-        self.affine(atom, &|a| self.index(site, a), &|t| self.table(t, &position))
+        self.affine(atom, true, &|a, _| self.index(site, a), &|t| self.table(t, &position))
     }
-    pub fn affine(&self, atom: &Atom, index: &dyn Fn(AxisId) -> String, table: &dyn Fn(&Table) -> String) -> String {
-        let mut terms: Vec<(i64, String)> = atom.indices.iter().map(|(a, k)| (*k, index(*a))).collect();
+    /// The sum of an atom. `index` is told whether the greatest value of the sum over a range asks for that of the index: so it is
+    /// for `greatest` where the signs around the index multiply to a positive one.
+    pub fn affine(&self, atom: &Atom, greatest: bool, index: &dyn Fn(AxisId, bool) -> String, table: &dyn Fn(&Table) -> String) -> String {
+        let mut terms: Vec<(i64, String)> = atom.indices.iter().map(|(a, k)| (*k, index(*a, (*k > 0) == greatest))).collect();
+        let quotient = |q: &Quotient, k: i64| format!("(int)cleave::floor_divide({}, {})", self.affine(&q.of, (k > 0) == greatest, index, table), q.by);
+        terms.extend(atom.quotients.iter().map(|(q, k)| (*k, quotient(q, *k))));
         terms.extend(atom.tables.iter().map(|(t, k)| (*k, table(t))));
         terms.extend(atom.extents.iter().map(|(a, k)| (*k, self.extent(*a))));
         if atom.constant != 0 || terms.is_empty() {

@@ -316,7 +316,7 @@ mod tests {
         let program = Program { launches: vec![parts], workspaces: vec![Workspace { axes: vec![k, n] }], ..Default::default() };
         let launch = Launch { module: 0, symbol: "f".into(), threads: 128, shared_bytes: 0, tensor_cores: true, words, partial_bytes: vec![100, 8] };
         let entry = Entry { program: 0, target: Target::Portable, tiles: vec![vec![vec![1, 4, 256], vec![64]]], launches: vec![launch], guards: vec![] };
-        let kernel = Kernel { name: "f".into(), graph, params: vec![], bounds: vec![] };
+        let kernel = Kernel { name: "f".into(), graph, params: vec![], bounds: vec![], assertions: vec![] };
         (PlanFile { version: VERSION, key: 0, kernel, algorithms: vec![], programs: vec![program], instances: vec![] }, entry)
     }
 

@@ -307,7 +307,9 @@ impl Writer<'_> {
         let varies = |d: DimId| self.cx.tile(d) > 1 && d != self.shape.row;
         let fixed = atom.tables.iter().all(|t| !self.cx.part.dims_of(t.0.access.axes()).iter().any(varies));
         let others = atom.indices.iter().filter(|i| i.0 != axis).all(|i| self.cx.part.dim_of(i.0).is_some_and(|d| !varies(d)));
-        if !fixed || !others || !atom.indices.contains(&(axis, -1)) {
+        let quotients = atom.quotients.iter().flat_map(|q| q.0.of.free().iter().collect::<Vec<_>>());
+        let level = quotients.into_iter().all(|a| a != axis && self.cx.part.dim_of(a).is_some_and(|d| !varies(d)));
+        if !fixed || !others || !level || !atom.indices.contains(&(axis, -1)) {
             return None;
         }
         let mut rest = atom.clone();
