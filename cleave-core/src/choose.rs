@@ -76,11 +76,19 @@ pub struct Choice {
     pub alternatives: Vec<Alternative>,
 }
 
+/// An entry with a split.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Alternative {
     pub entry: usize,
     pub pieces: u32,
     pub seconds: f64,
+}
+
+/// Near by, as [`adapt`] takes it.
+impl From<&Alternative> for Choice {
+    fn from(a: &Alternative) -> Choice {
+        Choice { entry: a.entry, pieces: vec![vec![a.pieces]], seconds: a.seconds, alternatives: vec![] }
+    }
 }
 
 impl Choice {
@@ -108,10 +116,39 @@ fn runs_on(entry: Target, device: Target) -> bool {
 
 /// The cheapest admissible entry and split; of equals the earlier entry and the smaller split.
 pub fn choose(file: &PlanFile, request: &Request, device: &DeviceModel) -> Result<Choice, Refusal> {
+    let all = candidates(file, request, device)?;
+    let mut best = &all[0];
+    for c in &all {
+        if c.seconds < best.seconds * 0.999 {
+            best = c
+        }
+    }
+    let mut alternatives: Vec<Alternative> = vec![];
+    for c in &all {
+        let unsplit = c.entry == best.entry && c.pieces == 1 && best.pieces > 1;
+        match alternatives.iter_mut().find(|a| a.entry == c.entry) {
+            Some(a) if c.entry != best.entry && c.seconds < a.seconds => *a = c.clone(),
+            None if c.entry != best.entry || unsplit => alternatives.push(c.clone()),
+            _ => {}
+        }
+    }
+    alternatives.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    Ok(Choice { alternatives, ..insist(file, request, best)? })
+}
+
+/// The choice of this entry and split, which is one of the [`candidates`].
+pub fn insist(file: &PlanFile, request: &Request, candidate: &Alternative) -> Result<Choice, Refusal> {
+    let entry = file.instances.get(request.instance).and_then(|i| i.entries.get(candidate.entry)).ok_or(Refusal::Damaged)?;
+    let pieces = pieces(file, entry, candidate.pieces, request.extents).ok_or(Refusal::Damaged)?;
+    Ok(Choice { entry: candidate.entry, pieces, seconds: candidate.seconds, alternatives: vec![] })
+}
+
+/// Every admissible entry with every split worth a look, in the order of entries and splits; at least one.
+pub fn candidates(file: &PlanFile, request: &Request, device: &DeviceModel) -> Result<Vec<Alternative>, Refusal> {
     let instance = file.instances.get(request.instance).ok_or(Refusal::Damaged)?;
     let mut refusal = Refusal::NoCode;
-    // (entry, split, seconds, fits on chip)
-    let mut candidates: Vec<(usize, u32, f64, bool)> = vec![];
+    // with whether it fits on chip
+    let mut candidates: Vec<(Alternative, bool)> = vec![];
     for (index, entry) in instance.entries.iter().enumerate() {
         if !runs_on(entry.target, device.target) || !(request.usable)(entry) {
             continue;
@@ -132,7 +169,7 @@ pub fn choose(file: &PlanFile, request: &Request, device: &DeviceModel) -> Resul
                 break; // no part has more tiles to share out
             }
             let (seconds, fits) = seconds(file, entry, &instance.types, &pieces, request.extents, device).ok_or(Refusal::Damaged)?;
-            candidates.push((index, split, seconds, fits));
+            candidates.push((Alternative { entry: index, pieces: split, seconds }, fits));
             if seconds > PAST_THE_LEAST * least {
                 break;
             }
@@ -141,28 +178,10 @@ pub fn choose(file: &PlanFile, request: &Request, device: &DeviceModel) -> Resul
         }
     }
     // code that exists is run even where the model thinks it too big for the chip, but only if nothing else is there
-    if candidates.iter().any(|c| c.3) {
-        candidates.retain(|c| c.3)
+    if candidates.iter().any(|c| c.1) {
+        candidates.retain(|c| c.1)
     }
-    let mut best: Option<(usize, u32, f64, bool)> = None;
-    for c in &candidates {
-        if best.is_none_or(|b| c.2 < b.2 * 0.999) {
-            best = Some(*c)
-        }
-    }
-    let Some((entry, split, seconds, _)) = best else { return Err(refusal) };
-    let mut alternatives: Vec<Alternative> = vec![];
-    for &(other, pieces, seconds, _) in &candidates {
-        let unsplit = other == entry && pieces == 1 && split > 1;
-        match alternatives.iter_mut().find(|a| a.entry == other) {
-            Some(a) if other != entry && seconds < a.seconds => *a = Alternative { entry: other, pieces, seconds },
-            None if other != entry || unsplit => alternatives.push(Alternative { entry: other, pieces, seconds }),
-            _ => {}
-        }
-    }
-    alternatives.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    let pieces = pieces(file, &instance.entries[entry], split, request.extents).ok_or(Refusal::Damaged)?;
-    Ok(Choice { entry, pieces, seconds, alternatives })
+    if candidates.is_empty() { Err(refusal) } else { Ok(candidates.into_iter().map(|c| c.0).collect()) }
 }
 
 /// The choice that was made for extents nearby, for these: its entry and split, if the entry's conditions hold. The estimates stay those

@@ -3,7 +3,7 @@ use crate::argument::{Argument, ArgumentKind, Place, Target, TargetPlace, Tensor
 use crate::cpu;
 use crate::cuda::{Binding, CudaDevice, Loaded, Scratch};
 use crate::device::{Device, DeviceKind};
-use crate::embedded::{Decoded, Embedded};
+use crate::embedded::{Decoded, Embedded, Key};
 use crate::error::{Doing, Error, Result};
 use crate::layout::{Layout, row_major};
 use crate::memory::{CUDA_ALIGNMENT, HOST_ALIGNMENT};
@@ -11,8 +11,9 @@ use crate::outputs::{Allocation, Outputs, Targets};
 use crate::plan::Plan;
 use crate::ready::{Code, Ready, Wanted};
 use crate::stream::{Stream, Workspace};
+use crate::tuned::ALWAYS;
 use cleave_core::axis::{AxisId, AxisSet};
-use cleave_core::choose::{Facts, bucket};
+use cleave_core::choose::{Choice, Facts, bucket};
 use cleave_core::dtype::DType;
 use cleave_core::extent;
 use cleave_core::graph::Output;
@@ -42,12 +43,48 @@ pub fn call<'call, O: Outputs>(kernel: &'static Embedded, types: &[DType], argum
 }
 
 /// A call whose arguments were found to fit its kernel.
-struct Checked {
-    decoded: &'static Decoded,
-    instance: usize,
-    extents: Vec<i64>,
-    device: Device,
+pub(crate) struct Checked {
+    pub decoded: &'static Decoded,
+    pub instance: usize,
+    pub extents: Vec<i64>,
+    pub device: Device,
 }
+
+/// What a choice depends on.
+pub(crate) struct Question {
+    /// Of the inputs, then of the outputs.
+    facts: Vec<Facts>,
+    inputs: usize,
+    extents: usize,
+    /// Instance, device, asked split, extents, facts.
+    pub key: Key,
+}
+
+impl Question {
+    /// The same for all extents near by.
+    pub fn nearby(&self) -> Key {
+        let mut key = self.key.clone();
+        key[3..][..self.extents].iter_mut().for_each(|n| *n = bucket(*n as i64) as u64);
+        key
+    }
+    /// The same in every process.
+    pub fn class(&self) -> Key {
+        let mut key = self.nearby();
+        key[1] = 0;
+        key
+    }
+    fn facts(&self, tensor: TensorRef) -> Facts {
+        let at = match tensor {
+            TensorRef::Input(i) => Some(i.index()),
+            TensorRef::Output(o) => Some(self.inputs + o as usize),
+            TensorRef::Workspace(_) => None,
+        };
+        at.and_then(|i| self.facts.get(i).copied()).unwrap_or(ANY)
+    }
+}
+
+/// Of what no guard can ask.
+const ANY: Facts = Facts { unit: u64::MAX, aligned: Facts::MOST_ALIGNED };
 
 /// New elements of a host tensor that is still being read: row-major.
 struct Copy {
@@ -97,15 +134,8 @@ impl<'call, O: Outputs> Call<'call, O> {
     /// Runs the kernel; the outputs are new tensors on the device of the inputs. On CUDA it returns before they are computed.
     pub fn run(mut self) -> Result<O> {
         let checked = self.check()?;
-        let graph = &checked.decoded.file.kernel.graph;
-        let shapes: Vec<Vec<usize>> = graph
-            .outputs
-            .iter()
-            .filter(|o| o.in_place.is_none())
-            .map(|o| extent::shape(&o.storage, &checked.extents).iter().map(|n| *n as usize).collect())
-            .collect();
         let stream = self.cuda_stream(&checked)?;
-        let mut outputs = O::allocate(&Allocation { device: &checked.device, stream: stream.as_ref() }, &shapes)?;
+        let mut outputs = self.allocate(&checked, stream.as_ref())?;
         self.execute(&checked, outputs.targets(), stream)?;
         Ok(outputs)
     }
@@ -122,7 +152,7 @@ impl<'call, O: Outputs> Call<'call, O> {
     pub fn prepare(&mut self) -> Result<()> {
         let checked = self.check()?;
         let stream = self.cuda_stream(&checked)?;
-        let ready = self.ready(&checked, None, false)?;
+        let ready = self.ready(&checked, self.question(&checked, None))?;
         if let (Code::Cuda(loaded), DeviceKind::Cuda(device), Some(stream)) = (&ready.code, &checked.device.kind, &stream) {
             let name = &checked.decoded.file.kernel.name;
             match &mut self.workspace {
@@ -135,7 +165,7 @@ impl<'call, O: Outputs> Call<'call, O> {
     /// What `run` would run, and why.
     pub fn plan(&self) -> Result<Plan> {
         let checked = self.check()?;
-        Ok(self.ready(&checked, None, false)?.plan(&checked.decoded.file, &checked.device))
+        Ok(self.ready(&checked, self.question(&checked, None))?.plan(&checked.decoded.file, &checked.device))
     }
     /// What the build found for the kernel: its algorithms, tile programs and compiled entries. The arguments are not looked at.
     pub fn file(&self) -> Result<&'static PlanFile> {
@@ -145,7 +175,7 @@ impl<'call, O: Outputs> Call<'call, O> {
     pub fn source(&self) -> Result<String> {
         let checked = self.check()?;
         let file = &checked.decoded.file;
-        let ready = self.ready(&checked, None, false)?;
+        let ready = self.ready(&checked, self.question(&checked, None))?;
         let entry = ready.entry(file);
         if let Code::Cpu(_) = ready.code {
             return Ok(file.programs[entry.program as usize].to_string());
@@ -155,7 +185,19 @@ impl<'call, O: Outputs> Call<'call, O> {
         Ok(modules.iter().filter_map(|m| file.instances[ready.instance].modules.get(*m as usize)).map(|m| m.source.as_str()).collect::<Vec<_>>().join("\n"))
     }
 
-    fn check(&self) -> Result<Checked> {
+    /// New outputs for the call's extents.
+    pub(crate) fn allocate(&self, checked: &Checked, stream: Option<&Arc<CudaStream>>) -> Result<O> {
+        let graph = &checked.decoded.file.kernel.graph;
+        let returned = graph.outputs.iter().filter(|o| o.in_place.is_none());
+        let shapes: Vec<Vec<usize>> = returned.map(|o| extent::shape(&o.storage, &checked.extents).iter().map(|n| *n as usize).collect()).collect();
+        O::allocate(&Allocation { device: &checked.device, stream }, &shapes)
+    }
+
+    pub(crate) fn kernel(&self) -> &'static Embedded {
+        self.kernel
+    }
+
+    pub(crate) fn check(&self) -> Result<Checked> {
         let decoded = self.kernel.decoded()?;
         let kernel = &decoded.file.kernel;
         let graph = &kernel.graph;
@@ -306,7 +348,7 @@ impl<'call, O: Outputs> Call<'call, O> {
     }
 
     /// The stream to launch on; `None` on the CPU.
-    fn cuda_stream(&self, checked: &Checked) -> Result<Option<Arc<CudaStream>>> {
+    pub(crate) fn cuda_stream(&self, checked: &Checked) -> Result<Option<Arc<CudaStream>>> {
         let wrong = |stream: String| Err(Error::Stream { kernel: checked.decoded.file.kernel.name.clone(), stream, tensors: checked.device.to_string() });
         match (&checked.device.kind, self.stream) {
             (DeviceKind::Cpu, None) => Ok(None),
@@ -324,13 +366,11 @@ impl<'call, O: Outputs> Call<'call, O> {
         }
     }
 
-    /// The plan for this call, from the cache or made now. Without targets the outputs are taken to be new tensors.
-    fn ready(&self, checked: &Checked, targets: Option<&[Target]>, capturing: bool) -> Result<Arc<Ready>> {
-        let file = &checked.decoded.file;
-        let graph = &file.kernel.graph;
+    /// What the choice for this call depends on. Without targets the outputs are taken to be new tensors.
+    pub(crate) fn question(&self, checked: &Checked, targets: Option<&[Target]>) -> Question {
+        let graph = &checked.decoded.file.kernel.graph;
         let alignment = if matches!(checked.device.kind, DeviceKind::Cpu) { HOST_ALIGNMENT as u64 } else { CUDA_ALIGNMENT };
-        let none = Facts { unit: u64::MAX, aligned: Facts::MOST_ALIGNED };
-        let inputs = self.arguments.iter().map(|a| a.as_tensor().map_or(none, |t| t.facts()));
+        let inputs = self.arguments.iter().map(|a| a.as_tensor().map_or(ANY, |t| t.facts()));
         let in_place = |o: &Output| self.arguments.get(o.in_place?.index())?.as_tensor().map(TensorArgument::facts);
         let outputs = graph.outputs.iter().enumerate().map(|(i, o)| match (targets.and_then(|t| t.get(i)), in_place(o)) {
             (Some(t), _) => t.facts(),
@@ -342,24 +382,26 @@ impl<'call, O: Outputs> Call<'call, O> {
         key.extend([checked.instance as u64, checked.device.id(), self.pieces.unwrap_or(0) as u64]);
         key.extend(checked.extents.iter().map(|n| *n as u64));
         key.extend(facts.iter().flat_map(|f| [f.unit, f.aligned as u64]));
-        if let Some(ready) = checked.decoded.cached(&key) {
+        Question { facts, inputs: graph.inputs.len(), extents: checked.extents.len(), key }
+    }
+
+    pub(crate) fn with_wanted<R>(&self, checked: &Checked, question: &Question, work: impl FnOnce(&Wanted) -> R) -> R {
+        let facts = |t: TensorRef| question.facts(t);
+        work(&Wanted { instance: checked.instance, extents: &checked.extents, facts: &facts, pieces: self.pieces, device: &checked.device })
+    }
+
+    /// The plan for this call, from the cache or made now.
+    fn ready(&self, checked: &Checked, question: Question) -> Result<Arc<Ready>> {
+        let decoded = checked.decoded;
+        if let Some(ready) = decoded.cached(&question.key) {
             return Ok(ready);
         }
-        if capturing {
-            return Err(Error::Capture { kernel: file.kernel.name.clone() });
-        }
-        let of = |t: TensorRef| match t {
-            TensorRef::Input(i) => facts.get(i.index()).copied().unwrap_or(none),
-            TensorRef::Output(o) => facts.get(graph.inputs.len() + o as usize).copied().unwrap_or(none),
-            TensorRef::Workspace(_) => none,
-        };
-        let mut nearby = key.clone();
-        nearby[3..][..checked.extents.len()].iter_mut().for_each(|n| *n = bucket(*n as i64) as u64);
-        let near = checked.decoded.near(&nearby);
-        let wanted = Wanted { instance: checked.instance, extents: &checked.extents, facts: &of, pieces: self.pieces, device: &checked.device };
-        let ready = Arc::new(Ready::new(self.kernel, checked.decoded, &wanted, near)?);
-        checked.decoded.remember(nearby, ready.choice.clone());
-        checked.decoded.cache(key, ready.clone());
+        let nearby = question.nearby();
+        let tuned = || decoded.tuned(&checked.device, |tuned, _| tuned.get(&question.class()).map(Choice::from));
+        let near = decoded.near(&nearby).or_else(tuned);
+        let ready = Arc::new(self.with_wanted(checked, &question, |wanted| Ready::new(self.kernel, decoded, wanted, near))?);
+        decoded.remember(nearby, ready.choice.clone());
+        decoded.cache(question.key, ready.clone());
         Ok(ready)
     }
 
@@ -367,18 +409,55 @@ impl<'call, O: Outputs> Call<'call, O> {
     fn execute(&mut self, checked: &Checked, returned: Vec<Target>, stream: Option<Arc<CudaStream>>) -> Result<()> {
         let status = |s: &Arc<CudaStream>| s.capture_status().doing(|| "asking whether the stream captures".into());
         let capturing = stream.as_ref().map(status).transpose()?.is_some_and(|s| s != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE);
+        let mut targets = self.all_targets(checked, returned);
+        let question = self.question(checked, Some(&targets));
+        let known = checked.decoded.cached(&question.key);
+        if known.is_none() && capturing {
+            return Err(Error::Capture { kernel: checked.decoded.file.kernel.name.clone() });
+        }
+        let ready = match known {
+            Some(ready) => ready,
+            // what is written in place can be run once only
+            None if *ALWAYS && self.pieces.is_none() && self.written_in_place(checked).is_none() => self.tune_into(checked, &mut targets, stream.as_ref())?,
+            None => self.ready(checked, question)?,
+        };
+        self.run_ready(checked, &ready, &mut targets, stream.as_ref(), capturing)
+    }
+
+    /// Where every output goes: those written in place are taken out of their arguments.
+    fn all_targets<'t, 'r: 't>(&mut self, checked: &Checked, returned: Vec<Target<'r>>) -> Vec<Target<'t>>
+    where
+        'call: 't,
+    {
+        let outputs = &checked.decoded.file.kernel.graph.outputs;
         let mut returned = returned.into_iter().map(Target::shorter);
-        let mut targets: Vec<Target> = Vec::with_capacity(checked.decoded.file.kernel.graph.outputs.len());
-        for o in &checked.decoded.file.kernel.graph.outputs {
+        let mut targets = Vec::with_capacity(outputs.len());
+        for o in outputs {
             targets.extend(match o.in_place {
                 Some(i) => self.arguments.get_mut(i.index()).and_then(Argument::take_target).map(Target::shorter),
                 None => returned.next(),
             })
         }
-        let ready = self.ready(checked, Some(&targets), capturing)?;
+        targets
+    }
+
+    /// The name of an argument that the kernel writes in place.
+    pub(crate) fn written_in_place(&self, checked: &Checked) -> Option<&'static str> {
+        let graph = &checked.decoded.file.kernel.graph;
+        graph.outputs.iter().find_map(|o| Some(graph.inputs.get(o.in_place?.index())?.name.as_str()))
+    }
+
+    pub(crate) fn run_ready(
+        &mut self,
+        checked: &Checked,
+        ready: &Ready,
+        targets: &mut [Target],
+        stream: Option<&Arc<CudaStream>>,
+        capturing: bool,
+    ) -> Result<()> {
         match (&ready.code, &checked.device.kind, stream) {
-            (Code::Cpu(program), _, _) => self.execute_on_cpu(checked, &ready, program, &targets),
-            (Code::Cuda(loaded), DeviceKind::Cuda(device), Some(stream)) => self.launch(checked, loaded, &mut targets, device, &stream, capturing),
+            (Code::Cpu(program), _, _) => self.execute_on_cpu(checked, ready, program, targets),
+            (Code::Cuda(loaded), DeviceKind::Cuda(device), Some(stream)) => self.launch(checked, loaded, targets, device, stream, capturing),
             _ => Err(Error::Plan { kernel: checked.decoded.file.kernel.name.clone() }),
         }
     }
@@ -397,7 +476,8 @@ impl<'call, O: Outputs> Call<'call, O> {
         let file = &checked.decoded.file;
         let program_index = ready.entry(file).program as usize;
         // the executor orders its reads of an input and its writes by tiles; what it may not write over yet, it writes beside
-        let beside = !reads_where_it_writes(&file.programs[program_index]);
+        let in_place = file.kernel.graph.outputs.iter().any(|o| o.in_place.is_some());
+        let beside = in_place && !reads_where_it_writes(&file.programs[program_index]);
         let mut copies: Vec<Option<Copy>> =
             targets.iter().zip(&file.kernel.graph.outputs).map(|(t, o)| (beside && o.in_place.is_some()).then(|| Copy::new(t))).collect();
         let strides: Vec<Vec<i64>> =

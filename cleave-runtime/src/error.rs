@@ -48,6 +48,8 @@ pub enum Error {
     /// A call during stream capture would have to allocate or load.
     #[error("`{kernel}` is not loaded for these shapes yet, and the stream is capturing; call `.prepare()` before the capture begins")]
     Capture { kernel: String },
+    #[error("`{kernel}` writes `{argument}` in place, so it cannot be run many times on the same arguments; tuning it is not possible")]
+    Tune { kernel: String, argument: String },
     #[error("NVRTC could not compile `{kernel}`: {log}")]
     Compile { kernel: String, log: String },
     #[error("{doing}: {source}")]

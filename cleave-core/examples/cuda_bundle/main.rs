@@ -1,9 +1,9 @@
 //! Writes what a machine with a GPU needs to check and time the emitted kernels without Rust: sources, inputs and expected
 //! outputs as raw data, and a manifest with every launch resolved. `driver.py` beside this file runs it.
 //!
-//!     cargo run --release -p cleave-core --features compiler --example cuda_bundle -- <folder> [kernel] [sources]
+//!     cargo run -p cleave-core --features compiler --example cuda_bundle -- <folder> [kernel] [--sources]
 //!
-//! With `sources` it writes those alone.
+//! With `--sources` it writes those alone.
 #[path = "../../tests/support/mod.rs"]
 mod support;
 use cleave_core::device::Target;
@@ -156,10 +156,11 @@ fn case(
 }
 
 fn main() {
-    let folder = PathBuf::from(std::env::args().nth(1).expect("usage: cuda_bundle <folder> [kernel]"));
-    let only = std::env::args().nth(2);
+    let (flags, mut names): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|a| a.starts_with("--"));
+    let only = (names.len() > 1).then(|| names.remove(1));
+    let folder = PathBuf::from(names.first().expect("usage: cuda_bundle <folder> [kernel] [--sources]"));
     std::fs::create_dir_all(&folder).unwrap();
-    let sources = std::env::args().nth(3).is_some_and(|a| a == "sources");
+    let sources = flags.iter().any(|f| f == "--sources");
     // renamed when it is whole, so that no one takes a part for all
     let unfinished = folder.join("manifest.unfinished");
     let mut manifest = std::io::BufWriter::new(std::fs::File::create(&unfinished).unwrap());

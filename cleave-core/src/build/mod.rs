@@ -1,10 +1,9 @@
 //! What a build script does: find the kernels of a package, make their plans, compile them, write the plan files.
 //!
 //! The files in order: [`settings`] reads the environment, [`scan`] finds sources, [`pipeline`] takes a kernel through the stages
-//! ([`screen`] drops algorithms that are less accurate than the source, [`menu`] code that no device would choose), [`nvcc`] compiles, [`cache`] keeps results by content. A fault in
+//! ([`screen`] drops algorithms that are less accurate than the source), [`nvcc`] compiles, [`cache`] keeps results by content. A fault in
 //! a kernel never fails the script: the macro reports it at its place, and a kernel without a plan file is the macro's to report too.
 pub mod cache;
-mod menu;
 pub mod nvcc;
 mod parallel;
 pub mod pipeline;
@@ -127,7 +126,7 @@ pub fn build(settings: &Settings) -> Report {
     }
     let cache = Cache::new(settings.cache.clone());
     let basis = basis(settings, nvcc.as_ref());
-    let drafts = parallel::map(settings.jobs, &kernels, |kernel| draft(kernel, basis, &cache, nvcc.is_some()));
+    let drafts = parallel::map(settings.jobs, &kernels, |kernel| draft(kernel, basis, &cache));
     let mut drafts: Vec<Draft> = kernels
         .iter()
         .zip(drafts)
@@ -164,12 +163,12 @@ fn basis(settings: &Settings, nvcc: Option<&Nvcc>) -> u64 {
     hash(&[env!("CARGO_PKG_VERSION").as_bytes(), &compiler, archs.as_bytes(), nvcc.map_or("", |n| &n.version).as_bytes()])
 }
 
-fn draft(kernel: &Kernel, basis: u64, cache: &Cache, compiled: bool) -> Draft {
+fn draft(kernel: &Kernel, basis: u64, cache: &Cache) -> Draft {
     let cache_key = hash(&[&basis.to_le_bytes(), frontend::print(kernel).as_bytes()]);
     if let Some(file) = cache.get(cache_key).and_then(|bytes| PlanFile::from_bytes(&bytes)) {
         return Draft { file, cache_key, cached: true, times: Times::default(), complete: true };
     }
-    let (file, times) = pipeline::plan(kernel, compiled);
+    let (file, times) = pipeline::plan(kernel);
     Draft { file, cache_key, cached: false, times, complete: true }
 }
 

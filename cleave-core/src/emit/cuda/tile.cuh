@@ -314,8 +314,9 @@ CLEAVE_UNROLL
     b[h] = TRANSPOSED ? t.get(x, n) : t.get(n, x);
   }
 }
+// d += a b with both factors cut in a TF32 value and its remainder; the product of the remainders is below f32's precision. Tensor
+// cores cut off where they add, always towards zero: only the eight terms of this step are added there, so that what is lost does not grow with k.
 // Elements 1 and 2 of a change places: the instruction counts down a column first.
-// a b with both factors cut in a TF32 value and its remainder; the product of the remainders is below f32's precision.
 CLEAVE_DEVICE void multiply_f32(float (&d)[4], const float (&a)[4], const float (&b)[2]) {
   u32 ah[4], al[4], bh[2], bl[2];
 CLEAVE_UNROLL
@@ -326,9 +327,12 @@ CLEAVE_UNROLL
   }
 CLEAVE_UNROLL
   for (int i = 0; i < 2; i++) { bh[i] = to_tf32(b[i]); bl[i] = to_tf32(b[i] - bits_to_float(bh[i])); }
-  multiply_tf32(d, al, bh[0], bh[1]);
-  multiply_tf32(d, ah, bl[0], bl[1]);
-  multiply_tf32(d, ah, bh[0], bh[1]);
+  float step[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+  multiply_tf32(step, al, bh[0], bh[1]);
+  multiply_tf32(step, ah, bl[0], bl[1]);
+  multiply_tf32(step, ah, bh[0], bh[1]);
+CLEAVE_UNROLL
+  for (int i = 0; i < 4; i++) d[i] += step[i];
 }
 // d += a b over K values of k; `load(a, i, k)` gives the registers of one step of A.
 template <bool BT, class T, int K, int B, int N, int R, int C, class F>
