@@ -17,7 +17,7 @@ const PAST_THE_LEAST: f64 = 1.2;
 /// What guards ask of a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Facts {
-    /// Bit `d`: the stride of dimension `d` is 1 (or its size is, and the stride is never used).
+    /// Bit `d`: the stride of dimension `d` is 1 (or its size is, and the stride is never used). Of a scalar: 0 if it is negative.
     pub unit: u64,
     /// The greatest power of two, up to [`Facts::MOST_ALIGNED`], that divides the address and every other stride, in bytes.
     pub aligned: u32,
@@ -212,6 +212,7 @@ fn refused(file: &PlanFile, entry: &Entry, request: &Request, device: &DeviceMod
         Guard::Multiple(a, n) => (n > 0 && extent(a) % n != 0).then(|| format!("axis `{}` is {}, no multiple of {n}", graph.axis(a), extent(a))),
         Guard::Contiguous(t, d) => (facts(t).unit >> d & 1 == 0).then(|| format!("dimension {d} of {} is not contiguous", name(t))),
         Guard::Aligned(t, n) => (facts(t).aligned < n).then(|| format!("{} is not aligned to {n} bytes", name(t))),
+        Guard::NotNegative(i) => (facts(TensorRef::Input(i)).unit == 0).then(|| format!("{} is negative", name(TensorRef::Input(i)))),
     })
 }
 
@@ -495,7 +496,9 @@ mod tests {
             threads: 128,
             shared_bytes,
             tensor_cores: true,
+            maps: vec![],
             words: vec![],
+            persistent: false,
             partial_bytes: vec![0],
         };
         let mut small = file.instances[0].entries[0].clone();

@@ -8,7 +8,7 @@
 mod support;
 use cleave_core::device::Target;
 use cleave_core::dtype::DType;
-use cleave_core::emit;
+use cleave_core::emit::{self, Emission};
 use cleave_core::kernel::Kernel;
 use cleave_core::plan::Entry;
 use cleave_core::tile::Program;
@@ -136,7 +136,24 @@ fn case(
                     Resolved::Value(v) => format!(r#"["v",{v}]"#),
                 })
                 .collect();
-            format!(r#"{{"symbol":"{}","blocks":{},"threads":{},"shared":{},"words":[{}]}}"#, l.symbol, l.blocks, l.threads, l.shared_bytes, words.join(","))
+            let maps: Vec<String> = l
+                .maps
+                .iter()
+                .map(|m| {
+                    let dims: Vec<String> = m.dims.iter().map(|(size, stride, length)| format!("[{size},{stride},{length}]")).collect();
+                    format!(r#"{{"buffer":{},"first":{},"dtype":"{}","dims":[{}]}}"#, m.buffer, m.first, m.dtype, dims.join(","))
+                })
+                .collect();
+            format!(
+                r#"{{"symbol":"{}","blocks":{},"persistent":{},"threads":{},"shared":{},"maps":[{}],"words":[{}]}}"#,
+                l.symbol,
+                l.blocks,
+                l.persistent,
+                l.threads,
+                l.shared_bytes,
+                maps.join(","),
+                words.join(",")
+            )
         })
         .collect();
     let axes: Vec<String> = kernel.graph.axes.iter().zip(&problem.extents).map(|(a, n)| format!(r#""{}":{n}"#, a.name)).collect();
@@ -160,13 +177,21 @@ fn main() {
     let only = std::env::args().nth(2);
     std::fs::create_dir_all(&folder).unwrap();
     let sources = std::env::args().nth(3).is_some_and(|a| a == "sources");
+    let only_target = std::env::args().nth(4).and_then(|a| match a.as_str() {
+        "sm_90a" => Some(Target::Hopper),
+        "sm_80" => Some(Target::Portable),
+        _ => None,
+    });
     // renamed when it is whole, so that no one takes a part for all
     let unfinished = folder.join("manifest.unfinished");
     let mut manifest = std::io::BufWriter::new(std::fs::File::create(&unfinished).unwrap());
     for kernel in support::corpus().into_iter().filter(|k| only.as_ref().is_none_or(|o| k.name == *o)) {
         let (_, programs) = support::programs(&kernel);
         for types in kernel.instances() {
-            bundle(&folder, &mut manifest, &kernel, &types, &programs, sources)
+            for target in [Target::Portable, Target::Hopper].into_iter().filter(|t| only_target.is_none_or(|o| o == *t)) {
+                let emission = emit::emission(&kernel, &types, &programs, target);
+                bundle(&folder, &mut manifest, &kernel, &types, &programs, &emission, sources)
+            }
         }
     }
     manifest.flush().unwrap();
@@ -175,9 +200,10 @@ fn main() {
     println!("{}", folder.display())
 }
 
-fn bundle(folder: &Path, manifest: &mut impl std::io::Write, kernel: &Kernel, types: &[DType], programs: &[Program], sources: bool) {
-    let emission = emit::emission(kernel, types, programs, Target::Portable);
-    let tag = format!("{}_{}", kernel.name, types.iter().map(|t| t.name()).collect::<Vec<_>>().join("_"));
+#[allow(clippy::too_many_arguments)]
+fn bundle(folder: &Path, manifest: &mut impl std::io::Write, kernel: &Kernel, types: &[DType], programs: &[Program], emission: &Emission, sources: bool) {
+    let hopper = if emission.modules.iter().any(|m| m.0 == Target::Hopper) { "_90a" } else { "" };
+    let tag = format!("{}_{}{hopper}", kernel.name, types.iter().map(|t| t.name()).collect::<Vec<_>>().join("_"));
     let mut names = vec![];
     for (i, m) in emission.modules.iter().enumerate() {
         let file = format!("{tag}_{i}.cu");

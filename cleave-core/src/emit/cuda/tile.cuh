@@ -165,6 +165,11 @@ template <int N, int B, class F, class C> CLEAVE_DEVICE void greatest_scaled(Row
   }
   each(x, [&](int i, int h) { return x(i, h) == -infinity() ? x(i, h) : x(i, h) * scale; });
 }
+// The same where the scale is known not to be negative.
+template <int N, int B, class F, class C> CLEAVE_DEVICE void greatest_scaled_up(Rows<B>& x, float scale, F value, C counts) {
+  greatest<N>(x, value, counts);
+  each(x, [&](int i, int h) { return x(i, h) == -infinity() ? x(i, h) : x(i, h) * scale; });
+}
 // The mean of each row over the columns that count; not a number if none does.
 template <int N, int B, class F, class C> CLEAVE_DEVICE void mean(Rows<B>& x, F value, C counts) {
   Rows<B> count;
