@@ -241,7 +241,11 @@ impl<'call, O: Outputs> Call<'call, O> {
         let graph = &file.kernel.graph;
         let alignment = if matches!(checked.device.kind, DeviceKind::Cpu) { HOST_ALIGNMENT as u64 } else { CUDA_ALIGNMENT };
         let none = Facts { unit: u64::MAX, aligned: Facts::MOST_ALIGNED };
-        let inputs = self.arguments.iter().map(|a| a.as_tensor().map_or(none, |t| t.facts()));
+        let inputs = self.arguments.iter().map(|a| match &a.kind {
+            ArgumentKind::Tensor(t) => t.facts(),
+            ArgumentKind::Scalar { dtype: DType::F32, word } if f32::from_bits(*word as u32) < 0.0 => Facts { unit: 0, ..none },
+            ArgumentKind::Scalar { .. } => none,
+        });
         let outputs = graph.outputs.iter().enumerate().map(|(i, o)| match targets.and_then(|t| t.get(i)) {
             Some(t) => t.facts(),
             None => Facts::row_major(&extent::shape(&o.storage, &checked.extents), o.element.resolve(&self.types).bytes() as u64, alignment),

@@ -1,9 +1,12 @@
 //! Writes what a machine with a GPU needs to check and time the emitted kernels without Rust: sources, inputs and expected
 //! outputs as raw data, and a manifest with every launch resolved. `driver.py` beside this file runs it.
 //!
-//!     cargo run --release -p cleave-core --features compiler --example cuda_bundle -- <folder> [kernel] [sources]
+//!     cargo run --release -p cleave-core --features compiler --example cuda_bundle -- <folder> [kernel] [sources|variants|all] [sm_80|sm_90a]
 //!
-//! With `sources` it writes those alone.
+//! With `sources` it writes those alone; with `variants` the placements of compute capability 9.0 under several choices of tiles, of the
+//! kernels that are compute bound.
+mod variants;
+
 #[path = "../../tests/support/mod.rs"]
 mod support;
 use cleave_core::device::Target;
@@ -176,7 +179,8 @@ fn main() {
     let folder = PathBuf::from(std::env::args().nth(1).expect("usage: cuda_bundle <folder> [kernel]"));
     let only = std::env::args().nth(2);
     std::fs::create_dir_all(&folder).unwrap();
-    let sources = std::env::args().nth(3).is_some_and(|a| a == "sources");
+    let mode = std::env::args().nth(3).unwrap_or_default();
+    let sources = mode == "sources";
     let only_target = std::env::args().nth(4).and_then(|a| match a.as_str() {
         "sm_90a" => Some(Target::Hopper),
         "sm_80" => Some(Target::Portable),
@@ -185,9 +189,17 @@ fn main() {
     // renamed when it is whole, so that no one takes a part for all
     let unfinished = folder.join("manifest.unfinished");
     let mut manifest = std::io::BufWriter::new(std::fs::File::create(&unfinished).unwrap());
-    for kernel in support::corpus().into_iter().filter(|k| only.as_ref().is_none_or(|o| k.name == *o)) {
+    let kernels = if mode == "variants" { variants::kernels(support::corpus()) } else { support::corpus() };
+    for kernel in kernels.into_iter().filter(|k| only.as_ref().is_none_or(|o| o.is_empty() || k.name == *o)) {
         let (_, programs) = support::programs(&kernel);
         for types in kernel.instances() {
+            if mode == "variants" {
+                if types.first() == Some(&DType::BF16) {
+                    let emission = emit::variants(&kernel, &types, &programs, &variants::placements(&kernel));
+                    bundle(&folder, &mut manifest, &kernel, &types, &programs, &emission, false)
+                }
+                continue;
+            }
             for target in [Target::Portable, Target::Hopper].into_iter().filter(|t| only_target.is_none_or(|o| o == *t)) {
                 let emission = emit::emission(&kernel, &types, &programs, target);
                 bundle(&folder, &mut manifest, &kernel, &types, &programs, &emission, sources)
@@ -195,14 +207,17 @@ fn main() {
         }
     }
     manifest.flush().unwrap();
-    std::fs::write(folder.join("driver.py"), include_str!("driver.py")).unwrap();
+    for (name, text) in [("driver.py", include_str!("driver.py")), ("worker.py", include_str!("worker.py")), ("device.py", include_str!("device.py"))] {
+        std::fs::write(folder.join(name), text).unwrap()
+    }
     std::fs::rename(unfinished, folder.join("manifest.jsonl")).unwrap();
     println!("{}", folder.display())
 }
 
 #[allow(clippy::too_many_arguments)]
 fn bundle(folder: &Path, manifest: &mut impl std::io::Write, kernel: &Kernel, types: &[DType], programs: &[Program], emission: &Emission, sources: bool) {
-    let hopper = if emission.modules.iter().any(|m| m.0 == Target::Hopper) { "_90a" } else { "" };
+    let of_90a = emission.modules.iter().any(|m| m.0 == Target::Hopper);
+    let hopper = if of_90a { "_90a" } else { "" };
     let tag = format!("{}_{}{hopper}", kernel.name, types.iter().map(|t| t.name()).collect::<Vec<_>>().join("_"));
     let mut names = vec![];
     for (i, m) in emission.modules.iter().enumerate() {
@@ -219,8 +234,9 @@ fn bundle(folder: &Path, manifest: &mut impl std::io::Write, kernel: &Kernel, ty
     }
     // the types differ in few places: a third of the shapes each for all but bf16
     let skip = |i: usize| types.first().is_some_and(|t| *t != DType::BF16) && i % 3 != (types[0] == DType::F16) as usize;
-    for (i, (named, lengths)) in checks(kernel).into_iter().enumerate().filter(|c| !skip(c.0)) {
-        let problem = Problem::new(kernel, types, support::extents(kernel, &named), [0, 3, 8][i % 3], &lengths, 1.0, true);
+    let (shapes, pads) = if of_90a { (variants::checks(kernel), [0, 8, 16]) } else { (checks(kernel), [0, 3, 8]) };
+    for (i, (named, lengths)) in shapes.into_iter().enumerate().filter(|c| !skip(c.0)) {
+        let problem = Problem::new(kernel, types, support::extents(kernel, &named), pads[i % 3], &lengths, 1.0, true);
         let files = format!("{tag}_case{i}");
         for (j, (p, v)) in problem.inputs.iter().zip(&problem.values).enumerate() {
             std::fs::write(folder.join(format!("{files}_in{j}.bin")), p.bytes(v)).unwrap()
@@ -241,9 +257,9 @@ fn bundle(folder: &Path, manifest: &mut impl std::io::Write, kernel: &Kernel, ty
     if types.first().is_some_and(|t| *t != DType::BF16) {
         return;
     }
-    for (what, named, lengths) in timings(kernel) {
+    for (what, named, lengths) in if of_90a { variants::timings(kernel) } else { timings(kernel) } {
         let problem = Problem::new(kernel, types, support::extents(kernel, &named), 0, &lengths, 1.0, false);
-        for entry in emission.entries.iter().filter(|e| problem.admits(kernel, e)) {
+        for entry in emission.entries.iter().filter(|e| problem.admits(kernel, e) && (!of_90a || variants::fits(&programs[e.program as usize], e, &problem.extents))) {
             let split = entry.launches.iter().any(|l| l.partial_bytes.iter().any(|b| *b > 0));
             for splits in [1, 2, 4, 8, 16, 32].into_iter().filter(|s| *s == 1 || split) {
                 let (file, title) = &names[entry.launches[0].module as usize];

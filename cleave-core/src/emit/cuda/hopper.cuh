@@ -26,6 +26,17 @@ CLEAVE_UNROLL
 }
 template <int N> CLEAVE_DEVICE void pin(Fragment<1, N>& x) { pin(x.v[0]); }
 
+// Columns [FIRST, FIRST + COUNT) of a fragment as a tile of this warpgroup's 64 rows, blocks of 64 columns `between` bytes apart.
+template <class T, int FIRST, int COUNT, int N> CLEAVE_DEVICE void stage(const Fragment<1, N>& x, u32 to, u32 between, T) {
+  const int row = ((thread() >> 5) & 3) * 16 + (lane() & 15);
+CLEAVE_UNROLL
+  for (int c = 0; c < COUNT / 16; c++) {
+    const int j = FIRST / 8 + 2 * c;
+    store_matrices(to + (u32)(c / 4) * between + (u32)(row * 128 + (((c % 4 * 2 + (lane() >> 4)) ^ (row & 7)) << 4)), pack(x.v[0][j][0], x.v[0][j][1], T()),
+                   pack(x.v[0][j][2], x.v[0][j][3], T()), pack(x.v[0][j + 1][0], x.v[0][j + 1][1], T()), pack(x.v[0][j + 1][2], x.v[0][j + 1][3], T()));
+  }
+}
+
 // Zeroes rows of a tile from `first` on: memory beyond what a loop may read can hold anything, and 0 times it is not 0.
 template <int ROWS, int COLUMNS> CLEAVE_DEVICE void clear_rows(u32 tile, int first) {
   constexpr int BLOCKS = (COLUMNS + 63) / 64;

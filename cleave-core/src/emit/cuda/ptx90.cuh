@@ -21,7 +21,19 @@ CLEAVE_DEVICE void barrier_expect(u32 b, u32 bytes) { asm volatile("mbarrier.arr
 CLEAVE_DEVICE void barrier_arrive(u32 b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(b) : "memory"); }
 // Until the phase of that parity has ended.
 CLEAVE_DEVICE void barrier_wait(u32 b, int parity) {
+#ifdef CLEAVE_PATIENCE  // for finding out who waits for what: a name and a stop after so many clocks
+  for (i64 start = clock64();;) {
+    int done;
+    asm volatile("{\n.reg .pred done;\nmbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\nselp.s32 %0, 1, 0, done;\n}\n" : "=r"(done) : "r"(b), "r"(parity) : "memory");
+    if (done) return;
+    if (clock64() - start > CLEAVE_PATIENCE) {
+      if (lane() == 0) printf("block %d warp %d waits for barrier %u (shared + %u), parity %d\n", block(), (int)threadIdx.x >> 5, b, b - ((shared_start() + 1023) & ~1023u), parity);
+      if (clock64() - start > 2 * (i64)CLEAVE_PATIENCE) __trap();
+    }
+  }
+#else
   asm volatile("{\n.reg .pred done;\nagain_%=:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@done bra over_%=;\nbra again_%=;\nover_%=:\n}\n" ::"r"(b), "r"(parity) : "memory");
+#endif
 }
 // Makes what was written to shared memory visible to copies and products.
 CLEAVE_DEVICE void publish_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
@@ -41,6 +53,22 @@ CLEAVE_DEVICE void copy_box(u32 to, const TensorMap& m, u32 b, int c0, int c1, i
 CLEAVE_DEVICE void copy_box(u32 to, const TensorMap& m, u32 b, int c0, int c1, int c2, int c3, int c4) {
   asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3,%4,%5,%6,%7}], [%2];" ::"r"(to), "l"(&m), "r"(b), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4) : "memory");
 }
+// A box of shared memory to a tensor, what lies outside the tensor left out; asynchronous, in groups of the thread that asks.
+CLEAVE_DEVICE void store_box(const TensorMap& m, u32 from, int c0, int c1) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2,%3}], [%1];" ::"l"(&m), "r"(from), "r"(c0), "r"(c1) : "memory");
+}
+CLEAVE_DEVICE void store_box(const TensorMap& m, u32 from, int c0, int c1, int c2) {
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2,%3,%4}], [%1];" ::"l"(&m), "r"(from), "r"(c0), "r"(c1), "r"(c2) : "memory");
+}
+CLEAVE_DEVICE void store_box(const TensorMap& m, u32 from, int c0, int c1, int c2, int c3) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2,%3,%4,%5}], [%1];" ::"l"(&m), "r"(from), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory");
+}
+CLEAVE_DEVICE void store_box(const TensorMap& m, u32 from, int c0, int c1, int c2, int c3, int c4) {
+  asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2,%3,%4,%5,%6}], [%1];" ::"l"(&m), "r"(from), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4) : "memory");
+}
+CLEAVE_DEVICE void stores_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// Until at most N groups of stores have still to read shared memory.
+template <int N> CLEAVE_DEVICE void stores_read() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory"); }
 
 // Products of a warpgroup are asynchronous: what they read and write must not be touched from the fence to the wait.
 CLEAVE_DEVICE void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }

@@ -415,19 +415,25 @@ CLEAVE_UNROLL
 // Writes a fragment whose first column is `column` of `columns`. `row(i, h)`: the offset of a row, negative where there is none.
 // `pairs`: the columns are contiguous and pairs aligned.
 template <class T, int B, int N, class R> CLEAVE_DEVICE void store_rows(T* to, const Fragment<B, N>& x, int column, int columns, i64 stride, bool pairs, R row) {
+  const bool whole = pairs && column - column_of_lane() + N <= columns;
 CLEAVE_UNROLL
   for (int i = 0; i < B; i++)
 CLEAVE_UNROLL
     for (int h = 0; h < 2; h++) {
       const i64 at = row(i, h);
       if (at < 0) continue;
+      if (whole) {
 CLEAVE_UNROLL
-      for (int j = 0; j < N / 8; j++) {
-        const int k = column + 8 * j;
-        if (pairs && k + 1 < columns) put_pair(to + at + k, x.v[i][j][2 * h], x.v[i][j][2 * h + 1]);
-        else {
-          if (k < columns) put(to + at + k * stride, x.v[i][j][2 * h]);
-          if (k + 1 < columns) put(to + at + (k + 1) * stride, x.v[i][j][2 * h + 1]);
+        for (int j = 0; j < N / 8; j++) put_pair(to + at + column + 8 * j, x.v[i][j][2 * h], x.v[i][j][2 * h + 1]);
+      } else {
+CLEAVE_UNROLL
+        for (int j = 0; j < N / 8; j++) {
+          const int k = column + 8 * j;
+          if (pairs && k + 1 < columns) put_pair(to + at + k, x.v[i][j][2 * h], x.v[i][j][2 * h + 1]);
+          else {
+            if (k < columns) put(to + at + k * stride, x.v[i][j][2 * h]);
+            if (k + 1 < columns) put(to + at + (k + 1) * stride, x.v[i][j][2 * h + 1]);
+          }
         }
       }
     }

@@ -163,7 +163,7 @@ impl Site for Lane<'_, '_> {
     }
     fn limited(&self, atom: &Atom) -> Option<String> {
         let Class::Fragment(column) = self.class else { return None };
-        self.writer.limit(atom, column).map(|limit| format!("{} < {limit}(i, c >> 1)", self.position(column)))
+        self.writer.limit(atom, column).map(|limit| format!("8 * j + (c & 1) < {limit}(i, c >> 1) - {}", self.writer.column_name(column)))
     }
 }
 
@@ -308,10 +308,23 @@ impl Writer<'_> {
         }
         lines
     }
-    /// The name of the column of each row below which an atom of a predicate holds, in a loop over columns whose index it has
-    /// with factor -1. Declared once for a tile: what is left for an element is a comparison.
+    /// Whether a predicate that is tested as a limit holds only where the loop over a dim goes.
+    pub(in crate::emit) fn limits(&self, predicate: NodeId, dim: DimId) -> bool {
+        let g = &self.cx.part.graph;
+        let Op::Predicate(id) = g.op(predicate) else { return false };
+        let [clause] = &g.predicate(*id).clauses[..] else { return false };
+        let left = self.loops.iter().any(|l| l.0 == dim && l.1.left);
+        !left && clause.iter().any(|atom| self.limit(atom, dim).is_some())
+    }
+    /// Whether a value is 0 where the loop over a dim does not go.
+    pub(in crate::emit) fn vanishes(&self, node: NodeId, dim: DimId) -> bool {
+        let g = &self.cx.part.graph;
+        matches!(g.op(node), Op::Product(e) if g.operands(node).iter().zip(e).any(|(x, e)| *e > 0 && self.limits(*x, dim)))
+    }
+    /// The name of the column of each row below which an atom of a predicate holds in a loop over columns whose index it has
+    /// with factor -1, at most where the loop ends. Declared once for a tile: what is left for an element is a comparison.
     fn limit(&self, atom: &Atom, column: DimId) -> Option<String> {
-        self.loops.iter().find(|l| l.0 == column)?;
+        let (_, bounds, _) = self.loops.iter().find(|l| l.0 == column)?;
         let [axis] = self.cx.part.dim(column).axes[..] else { return None };
         let varies = |d: DimId| self.cx.tile(d) > 1 && d != self.shape.row;
         let fixed = atom.tables.iter().all(|t| !self.cx.part.dims_of(t.0.access.axes()).iter().any(varies));
@@ -324,7 +337,7 @@ impl Writer<'_> {
         let name = self.cx.name(&format!("limit {atom:?}"), &format!("{}_limit", self.cx.dim_name(column)));
         let value = self.cx.atom(&Lane { writer: self, class: Class::Rows }, &rest);
         let line =
-            format!("cleave::Limits<{}> {name}; cleave::each({name}, [&](int i, int h) {{ (void)i, (void)h; return {value} + 1; }});", self.shape.blocks);
+            format!("cleave::Limits<{}> {name}; cleave::each({name}, [&](int i, int h) {{ (void)i, (void)h; return cleave::least({value} + 1, {}); }});", self.shape.blocks, bounds.high);
         let mut limits = self.limits.borrow_mut();
         if !limits.contains(&line) {
             limits.push(line)

@@ -101,7 +101,10 @@ impl Writer<'_> {
         let mut conditions: Vec<String> = operands[1..].iter().map(|p| format!("({})", self.cx.condition(&Lane { writer: self, class: inner }, *p))).collect();
         let name = self.cx.value_name(node);
         if let [d] = wide[..] {
-            conditions.extend(self.counts(inner, d))
+            let limited = operands[1..].iter().any(|p| self.limits(*p, d)) || (!maximum && self.vanishes(operands[0], d));
+            if !limited {
+                conditions.extend(self.counts(inner, d))
+            }
         } else if !wide.is_empty() {
             return Err("a reduction over two dims".into());
         }
@@ -173,7 +176,10 @@ impl Writer<'_> {
                 let mut x = self.element(class, a);
                 // beyond the range of k the other operand is 0, but this one may be anything
                 let loaded = matches!(self.cx.part.graph.op(a), Op::Input { .. });
-                if !loaded && let Some(counts) = self.counts(class, k) {
+                if !loaded
+                    && !self.vanishes(a, k)
+                    && let Some(counts) = self.counts(class, k)
+                {
                     x = format!("{counts} ? {x} : 0.0f")
                 }
                 let packed = self.cx.name(&format!("packed {} {t}", a.0), &format!("{}_packed", self.cx.value_name(a)));
@@ -226,7 +232,9 @@ impl Writer<'_> {
                 let inner = Class::Fragment(d);
                 let mut conditions: Vec<String> =
                     operands[1..].iter().map(|p| format!("({})", self.cx.condition(&Lane { writer: self, class: inner }, *p))).collect();
-                conditions.extend(self.counts(inner, d));
+                if !operands[1..].iter().any(|p| self.limits(*p, d)) {
+                    conditions.extend(self.counts(inner, d))
+                }
                 let counts = if conditions.is_empty() { "true".into() } else { conditions.join(" && ") };
                 let (verb, value) = match row.of_tile {
                     OfTile::Mean => ("mean".to_string(), self.element(inner, operands[0])),

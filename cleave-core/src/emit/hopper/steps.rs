@@ -5,11 +5,11 @@ use super::pipeline::{Kind, Operation, Schedule, Unit, Value};
 use super::wgmma::{self, Instruction};
 use super::{ROOM, ROWS, Shape, multiplies};
 use crate::emit::code::Code;
-use crate::emit::fragment::{Class, Lane, Writer};
-use crate::emit::part::{Refusal, Site};
+use crate::emit::fragment::{Class, Writer};
+use crate::emit::part::Refusal;
 use crate::graph::{NodeId, Op};
 use crate::plan::Guard;
-use crate::tile::{DimId, DimSet, Loop, Role, Statement};
+use crate::tile::{DimId, DimSet, Loop, Statement};
 use std::collections::{BTreeSet, HashMap};
 
 /// A tile of an input that is an operand of products: the left one, or the right one.
@@ -22,7 +22,6 @@ pub struct Operand {
     pub columns: u32,
     /// The contracted dim is in the rows.
     pub mn: bool,
-    pub left: bool,
     pub streamed: bool,
     /// Where a box starts along columns and rows.
     pub column_at: String,
@@ -260,7 +259,6 @@ impl<'a> Builder<'_, 'a> {
             rows: cx.tile(outer),
             columns: cx.tile(inner).next_multiple_of(maps::COLUMNS),
             mn: k == outer,
-            left,
             streamed,
             column_at: cx.start(inner),
             row_at: cx.start(outer),
@@ -398,13 +396,14 @@ impl<'a> Builder<'_, 'a> {
         let class = Class::Fragment(k);
         let mut x = self.w.element(class, a);
         // beyond the range of k the other operand is 0, but this one may be anything
-        if let Some(counts) = self.w.counts(class, k) {
+        if !self.w.vanishes(a, k)
+            && let Some(counts) = self.w.counts(class, k)
+        {
             x = format!("{counts} ? {x} : 0.0f")
         }
         if x.contains("no value of") {
             return Err("an operand that has no value".into());
         }
-        let _ = Lane { writer: self.w, class }.position(k);
         let mut code = Code::at(self.w.code.depth());
         code.line(format!("cleave::pack_fragment({packed}, [&](int i, int j, int c) {{ return {x}; }});"));
         self.packed.push(format!("cleave::Packed<{t}, 1, {depth}> {packed};"));
@@ -472,12 +471,4 @@ impl Steps<'_> {
     pub fn between_warpgroups(&self, o: &Operand) -> u32 {
         if o.mn { o.rows * 128 } else { ROWS * 128 }
     }
-    pub fn streams_loop_only(&self) -> bool {
-        self.operands.iter().filter(|o| o.streamed).all(|o| o.node.index() < usize::MAX)
-    }
-}
-
-/// Whether a dim is one whose tiles a loop visits.
-pub fn looped(part: &crate::tile::Part, dim: DimId) -> bool {
-    part.dim(dim).role == Role::Loop && !part.grid.contains(&dim)
 }
