@@ -6,6 +6,7 @@
 //! reader. Values in registers are those of [`super::fragment`], whose code for statements other than products is used as it is.
 pub mod maps;
 pub mod pipeline;
+mod results;
 mod steps;
 mod text;
 pub mod wgmma;
@@ -39,6 +40,8 @@ pub struct Shape {
     /// The slot of a product that overlaps the next step is awaited before the wait for the product before it, which keeps the compiler from
     /// moving that wait up.
     pub early: bool,
+    /// Results go through shared memory to TMA.
+    pub staged: bool,
 }
 
 /// A choice of tiles for the parts of a program.
@@ -54,11 +57,12 @@ pub struct Knobs {
     pub stages: u32,
     pub persistent: bool,
     pub early: bool,
+    pub staged: bool,
 }
 
 impl Knobs {
     /// What was found best: loops that multiply into columns of the grid; else by the extent of what is on chip.
-    pub const WIDE: Knobs = Knobs { warpgroups: 2, chip: 0, step: 64, columns: 256, stages: MOST_STAGES, persistent: true, early: true };
+    pub const WIDE: Knobs = Knobs { warpgroups: 2, chip: 0, step: 64, columns: 256, stages: MOST_STAGES, persistent: true, early: true, staged: true };
     pub const CHIP_64: Knobs = Knobs { warpgroups: 3, chip: 64, step: 128, columns: 0, ..Self::WIDE };
     pub const CHIP_128: Knobs = Knobs { warpgroups: 2, chip: 128, step: 128, columns: 0, ..Self::WIDE };
     pub const CHIP_256: Knobs = Knobs { warpgroups: 2, chip: 256, step: 80, columns: 0, ..Self::WIDE };
@@ -71,10 +75,10 @@ impl Knobs {
         }
     }
     pub fn name(self) -> String {
-        let Knobs { warpgroups, chip, step, columns, stages, persistent, early } = self;
+        let Knobs { warpgroups, chip, step, columns, stages, persistent, early, staged } = self;
         let chip = if chip > 0 { format!(", on chip up to {chip}") } else { format!(", {columns} columns") };
         let order = if persistent { "persistent" } else { "a block a tile" };
-        format!("sm_90a, {warpgroups} warpgroups{chip}, steps of {step}, {stages} stages, {order}{}", if early { ", early" } else { "" })
+        format!("sm_90a, {warpgroups} warpgroups{chip}, steps of {step}, {stages} stages, {order}{}{}", if early { ", early" } else { "" }, if staged { ", staged" } else { "" })
     }
     /// Tiles of a part, and how it is placed.
     pub fn shape(self, part: &Part, bound: &dyn Fn(DimId) -> Option<u32>) -> Result<(Vec<u32>, Shape), Refusal> {
@@ -95,8 +99,8 @@ impl Knobs {
             return Err("packed dims on chip".into());
         }
         let tiles = part.dims.iter().enumerate().map(tile).collect();
-        let Knobs { warpgroups, stages, persistent, early, .. } = self;
-        Ok((tiles, Shape { row, column, warpgroups, stages, persistent, early }))
+        let Knobs { warpgroups, stages, persistent, early, staged, .. } = self;
+        Ok((tiles, Shape { row, column, warpgroups, stages, persistent, early, staged }))
     }
 }
 
@@ -163,10 +167,14 @@ pub fn place(cx: &Context, shape: Shape, first_map: usize) -> Result<Placed, Ref
     let steps = steps::of(&mut writer, shape)?;
     let schedule = pipeline::schedule(&steps.operations)?;
     let rings = steps.rings(&schedule)?;
-    let memory = steps.memory(&rings, shape)?;
     steps.check_registers(shape)?;
-    let placed = text::Text { cx, shape, steps: &steps, schedule: &schedule, rings: &rings, memory: &memory, first_map }.part(&mut writer)?;
-    Ok(placed)
+    // results are staged where that leaves room for two stages of the rings
+    let results = if shape.staged { results::of(&writer, &steps, first_map) } else { vec![] };
+    let (memory, results) = match steps.memory(&rings, &results, shape) {
+        Err(_) if !results.is_empty() => (steps.memory(&rings, &[], shape)?, vec![]),
+        memory => (memory?, results),
+    };
+    text::Text { cx, shape, steps: &steps, schedule: &schedule, rings: &rings, results: &results, memory: &memory, first_map }.part(&mut writer)
 }
 
 /// A type that the instruction multiplies.

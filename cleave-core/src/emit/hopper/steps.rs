@@ -3,7 +3,7 @@
 use super::maps::{self, Boxes};
 use super::pipeline::{Kind, Operation, Schedule, Unit, Value};
 use super::wgmma::{self, Instruction};
-use super::{ROOM, ROWS, Shape, multiplies};
+use super::{ROOM, ROWS, Shape, multiplies, results};
 use crate::emit::code::Code;
 use crate::emit::fragment::{Class, Writer};
 use crate::emit::part::Refusal;
@@ -22,6 +22,7 @@ pub struct Operand {
     pub columns: u32,
     /// The contracted dim is in the rows.
     pub mn: bool,
+    pub is_left: bool,
     pub streamed: bool,
     /// Where a box starts along columns and rows.
     pub column_at: String,
@@ -95,7 +96,7 @@ pub struct Ring {
 
 pub struct Memory {
     pub stages: u32,
-    /// Bytes from the start: of each resident tile, of each ring, of the barriers, of all.
+    /// Bytes from the start, where blocks for results are if there are any: of each resident tile, of each ring, of the barriers, of all.
     pub resident: Vec<(usize, u32)>,
     pub rings: Vec<u32>,
     pub barriers: u32,
@@ -259,6 +260,7 @@ impl<'a> Builder<'_, 'a> {
             rows: cx.tile(outer),
             columns: cx.tile(inner).next_multiple_of(maps::COLUMNS),
             mn: k == outer,
+            is_left: left,
             streamed,
             column_at: cx.start(inner),
             row_at: cx.start(outer),
@@ -439,8 +441,9 @@ impl Steps<'_> {
         Ok(rings)
     }
     /// As many stages as fit.
-    pub fn memory(&self, rings: &[Ring], shape: Shape) -> Result<Memory, Refusal> {
-        let mut at = 0;
+    pub fn memory(&self, rings: &[Ring], results: &[results::Result], shape: Shape) -> Result<Memory, Refusal> {
+        let staged = results.iter().any(|r| r.stage == results::Stage::Blocks);
+        let mut at = if staged { 2 * shape.warpgroups * results::BLOCK_BYTES } else { 0 };
         let mut resident = vec![];
         for (i, o) in self.operands.iter().enumerate().filter(|(_, o)| !o.streamed) {
             resident.push((i, at));

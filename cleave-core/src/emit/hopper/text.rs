@@ -1,5 +1,6 @@
 //! The text of a part: barriers, the producer warp, the consumer warpgroups. Both roles are written from one schedule.
 use super::pipeline::{Event, Instance, Schedule};
+use super::results::{self, Stage};
 use super::steps::{Left, Memory, Operand, Product, Ring, Steps, Work};
 use super::{Placed, Shape, maps};
 use crate::emit::code::Code;
@@ -17,6 +18,7 @@ pub struct Text<'t, 'a> {
     pub steps: &'t Steps<'a>,
     pub schedule: &'t Schedule,
     pub rings: &'t [Ring],
+    pub results: &'t [results::Result],
     pub memory: &'t Memory,
     /// Maps of the launch before those of this part.
     pub first_map: usize,
@@ -71,6 +73,9 @@ impl Text<'_, '_> {
             c.line(format!("int {0}_slot = 0, {0}_phase = 0{freed};", r.name))
         }
         self.turns(&mut c, 0);
+        if self.in_blocks() {
+            c.line("int staged = 0;")
+        }
         self.tiles(&mut c, |c| {
             position.iter().for_each(|l| c.line(l));
             coordinates.iter().for_each(|l| c.line(l));
@@ -79,16 +84,33 @@ impl Text<'_, '_> {
                 self.follow(c)
             }
         });
+        if !self.results.is_empty() {
+            c.line("if ((cleave::thread() & 127) == 0) cleave::stores_read<0>();")
+        }
         let steps = self.steps;
-        let maps = steps.operands.iter().map(|o| o.boxes.map.clone()).collect();
+        let maps = steps.operands.iter().map(|o| o.boxes.map.clone()).chain(self.results.iter().map(|r| r.boxes.map.clone())).collect();
+        let mut guards = steps.guards.clone();
+        for g in self.results.iter().flat_map(|r| &r.boxes.guards) {
+            if !guards.contains(g) {
+                guards.push(g.clone())
+            }
+        }
         Ok(Placed {
             body: c.text().into(),
             shared_bytes: self.memory.total,
             maps,
-            guards: steps.guards.clone(),
+            guards,
             instructions: steps.instructions.clone(),
             schedule: self.schedule.to_string(),
         })
+    }
+
+    fn in_blocks(&self) -> bool {
+        self.results.iter().any(|r| r.stage == Stage::Blocks)
+    }
+    /// Whether a resident tile is where a result is staged.
+    fn stages(&self, o: &Operand) -> bool {
+        self.results.iter().any(|r| matches!(r.stage, Stage::Resident(i) if self.steps.operands[i].node == o.node))
     }
 
     // ---- shared memory, barriers, tiles ---------------------------------------------------------------------------
@@ -123,7 +145,8 @@ impl Text<'_, '_> {
             c.line(format!("cleave::prefetch_map({});", self.map(o)))
         }
         for (o, _) in self.resident() {
-            c.line(format!("cleave::barrier_init({0}_full, 1), cleave::barrier_init({0}_empty, {consumers});", o.name))
+            let frees = if self.stages(o) { self.shape.warpgroups } else { consumers };
+            c.line(format!("cleave::barrier_init({0}_full, 1), cleave::barrier_init({0}_empty, {frees});", o.name))
         }
         for r in self.rings {
             c.line(format!(
@@ -200,7 +223,26 @@ impl Text<'_, '_> {
         c.close("}");
         self.loads(&mut c, &self.schedule.tail, false, &|o| format!("steps - {}", -o));
         c.close("}");
+        if self.resident().any(|(o, _)| self.stages(o)) {
+            // a tile without steps stages its results, too
+            c.open("else {");
+            self.load_resident(&mut c);
+            c.close("}")
+        }
         c
+    }
+    fn load_resident(&self, c: &mut Code) {
+        for (o, _) in self.resident() {
+            c.line(format!("cleave::barrier_wait({0}_empty, {0}_phase);", o.name));
+            c.open("if (one) {");
+            c.line(format!("cleave::barrier_expect({}_full, {});", o.name, o.bytes()));
+            self.boxes(c, o, &o.name, 0, &format!("{}_full", o.name));
+            c.close("}");
+            c.line(format!("{}_phase ^= 1;", o.name))
+        }
+    }
+    fn await_resident(&self, c: &mut Code) {
+        self.resident().for_each(|(o, _)| c.line(format!("cleave::barrier_wait({0}_full, {0}_phase), {0}_phase ^= 1;", o.name)))
     }
     fn load(&self, c: &mut Code, r: &Ring) {
         let (n, l) = (&r.name, self.steps.l);
@@ -237,14 +279,7 @@ impl Text<'_, '_> {
                 c.line(format!("load_{}({});", r.name, step(i.offset)))
             }
             if std::mem::take(&mut resident) {
-                for (o, _) in self.resident() {
-                    c.line(format!("cleave::barrier_wait({0}_empty, {0}_phase);", o.name));
-                    c.open("if (one) {");
-                    c.line(format!("cleave::barrier_expect({}_full, {});", o.name, o.bytes()));
-                    self.boxes(c, o, &o.name, 0, &format!("{}_full", o.name));
-                    c.close("}");
-                    c.line(format!("{}_phase ^= 1;", o.name))
-                }
+                self.load_resident(c)
             }
         }
     }
@@ -275,6 +310,11 @@ impl Text<'_, '_> {
         c.close("}");
         self.place(&mut c, w, Place::Tail, masks)?;
         c.close("}");
+        if self.resident().any(|(o, _)| self.stages(o)) {
+            c.open("else {");
+            self.await_resident(&mut c);
+            c.close("}")
+        }
         w.code = c;
         // what the body computed is gone
         for s in &l.body {
@@ -286,8 +326,11 @@ impl Text<'_, '_> {
             let (name, op) = (self.cx.value_name(n), w.join(n));
             w.code.line(format!("cleave::join_lanes({name}, {op});"))
         }
-        for s in &self.cx.part.body[self.steps.at + 1..] {
-            w.statement(s)?
+        for (at, s) in self.cx.part.body.iter().enumerate().skip(self.steps.at + 1) {
+            match self.results.iter().find(|r| r.at == at) {
+                Some(r) => self.store(w, r),
+                None => w.statement(s)?,
+            }
         }
         let mut c = Code::at(3);
         c.append(&w.code);
@@ -323,7 +366,7 @@ impl Text<'_, '_> {
         match place {
             Place::Prologue => self.clear(c)?,
             Place::Tail if self.shape.persistent => {
-                self.resident().for_each(|(o, _)| c.line(format!("if (cleave::lane() == 0) cleave::barrier_arrive({}_empty);", o.name)))
+                self.resident().filter(|(o, _)| !self.stages(o)).for_each(|(o, _)| c.line(format!("if (cleave::lane() == 0) cleave::barrier_arrive({}_empty);", o.name)))
             }
             _ => {}
         }
@@ -354,6 +397,61 @@ impl Text<'_, '_> {
             c.close("}")
         }
         Ok(())
+    }
+    /// A result through shared memory.
+    fn store(&self, w: &mut Writer, r: &results::Result) {
+        let name = match w.registers.contains(&r.node) {
+            true => self.cx.value_name(r.node),
+            false => {
+                let name = format!("{}_staged", self.cx.value_name(r.node));
+                let column = w.cx.part.of(r.node).iter().find(|d| *d != self.shape.row && self.cx.tile(*d) > 1);
+                let x = column.map_or_else(String::new, |c| w.element(crate::emit::fragment::Class::Fragment(c), r.node));
+                w.code.line(format!("cleave::Fragment<1, {}> {name};", r.columns));
+                w.code.line(format!("cleave::each({name}, [&](int i, int j, int c) {{ return {x}; }});"));
+                name
+            }
+        };
+        let c = &mut w.code;
+        let sync = format!("cleave::barrier_of({FIRST_BARRIER} + warpgroup, 128);");
+        let blocks = r.columns.div_ceil(maps::COLUMNS);
+        let store = |block: u32, from: String| {
+            let column = if block == 0 { r.column_at.clone() } else { format!("{} + {}", r.column_at, block * maps::COLUMNS) };
+            let rest: String = r.boxes.rest.iter().map(|x| format!(", {x}")).collect();
+            format!("cleave::store_box(p.maps[{}], {from}, {column}, {} + warpgroup * 64{rest});", r.map, r.row_at)
+        };
+        match r.stage {
+            Stage::Resident(o) => {
+                let o = &self.steps.operands[o];
+                let (between, own) = (o.rows * 128, format!("{} + warpgroup * {}", o.name, results::BLOCK_BYTES));
+                c.line(&sync); // all warps are past their last read of it
+                c.line(format!("cleave::stage<{}, 0, {}>({name}, {own}, {between}, {}());", r.dtype, r.columns, r.dtype));
+                c.line("cleave::publish_shared();");
+                c.line(&sync);
+                c.open("if ((cleave::thread() & 127) == 0) {");
+                (0..blocks).for_each(|b| c.line(store(b, if b == 0 { own.clone() } else { format!("{own} + {}", b * between) })));
+                c.line("cleave::stores_commit();");
+                if self.shape.persistent {
+                    c.line("cleave::stores_read<0>();");
+                    c.line(format!("cleave::barrier_arrive({}_empty);", o.name))
+                }
+                c.close("}")
+            }
+            Stage::Blocks => {
+                for b in 0..blocks {
+                    let (first, count) = (b * maps::COLUMNS, (r.columns - b * maps::COLUMNS).min(maps::COLUMNS));
+                    c.open("{");
+                    c.line(format!("const cleave::u32 block_at = shared + (cleave::u32)(warpgroup * 2 + staged) * {};", results::BLOCK_BYTES));
+                    c.line("if ((cleave::thread() & 127) == 0) cleave::stores_read<1>();");
+                    c.line(&sync);
+                    c.line(format!("cleave::stage<{}, {first}, {count}>({name}, block_at, 0, {}());", r.dtype, r.dtype));
+                    c.line("cleave::publish_shared();");
+                    c.line(&sync);
+                    c.line(format!("if ((cleave::thread() & 127) == 0) {{ {} cleave::stores_commit(); }}", store(b, "block_at".into())));
+                    c.line("staged ^= 1;");
+                    c.close("}")
+                }
+            }
+        }
     }
     fn slot(&self, r: &Ring, o: &Operand) -> String {
         let before = r.operands.iter().map(|i| &self.steps.operands[*i]).take_while(|x| x.node != o.node);
@@ -415,9 +513,7 @@ impl Text<'_, '_> {
             }
             if n == 0 {
                 if first {
-                    for (o, _) in self.resident() {
-                        c.line(format!("cleave::barrier_wait({0}_full, {0}_phase), {0}_phase ^= 1;", o.name))
-                    }
+                    self.await_resident(c)
                 }
                 for p in run.iter().flat_map(|i| self.products(i)) {
                     let name = self.cx.value_name(p.node);
