@@ -146,6 +146,7 @@ inline float shuffle_xor(float x, int mask) {
   return y;
 }
 inline float exp2(float x) { return ::exp2f(x); }
+inline float reciprocal(float x) { return 1.0f / x; }
 inline float multiply_add(float a, float b, float c) { return ::fmaf(a, b, c); }
 inline float log(float x) { return ::logf(x); }
 inline float tanh(float x) { return ::tanhf(x); }

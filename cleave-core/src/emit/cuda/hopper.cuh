@@ -26,14 +26,20 @@ CLEAVE_UNROLL
 }
 template <int N> CLEAVE_DEVICE void pin(Fragment<1, N>& x) { pin(x.v[0]); }
 
-// Columns [FIRST, FIRST + COUNT) of a fragment as a tile of this warpgroup's 64 rows, blocks of 64 columns `between` bytes apart.
-template <class T, int FIRST, int COUNT, int N> CLEAVE_DEVICE void stage(const Fragment<1, N>& x, u32 to, u32 between, T) {
+// Columns [FIRST, FIRST + COUNT) of values x(i, j, c), the element of a fragment, as a tile of this warpgroup's 64 rows, blocks of 64 columns
+// `between` bytes apart.
+template <int FIRST, int COUNT, class T, class X> CLEAVE_DEVICE void stage(u32 to, u32 between, T, X x) {
   const int row = ((thread() >> 5) & 3) * 16 + (lane() & 15);
 CLEAVE_UNROLL
-  for (int c = 0; c < COUNT / 16; c++) {
-    const int j = FIRST / 8 + 2 * c;
-    store_matrices(to + (u32)(c / 4) * between + (u32)(row * 128 + (((c % 4 * 2 + (lane() >> 4)) ^ (row & 7)) << 4)), pack(x.v[0][j][0], x.v[0][j][1], T()),
-                   pack(x.v[0][j][2], x.v[0][j][3], T()), pack(x.v[0][j + 1][0], x.v[0][j + 1][1], T()), pack(x.v[0][j + 1][2], x.v[0][j + 1][3], T()));
+  for (int n = 0; n < COUNT / 16; n++) {
+    const int j = FIRST / 8 + 2 * n;
+    u32 r[4];
+CLEAVE_UNROLL
+    for (int q = 0; q < 4; q++) {
+      const float low = x(0, j + (q >> 1), 2 * (q & 1)), high = x(0, j + (q >> 1), 2 * (q & 1) + 1);
+      r[q] = pack(low, high, T());
+    }
+    store_matrices(to + (u32)(n / 4) * between + (u32)(row * 128 + (((n % 4 * 2 + (lane() >> 4)) ^ (row & 7)) << 4)), r[0], r[1], r[2], r[3]);
   }
 }
 

@@ -8,7 +8,7 @@ constexpr float LOG2E = 1.4426950408889634f;
 CLEAVE_DEVICE float infinity() { return bits_to_float(0x7f800000u); }
 CLEAVE_DEVICE float not_a_number() { return bits_to_float(0x7fffffffu); }
 CLEAVE_DEVICE float exp(float x) { return exp2(x * LOG2E); }
-CLEAVE_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
+CLEAVE_DEVICE float sigmoid(float x) { return reciprocal(1.0f + exp(-x)); }
 CLEAVE_DEVICE float reciprocal_root(float x) { return 1.0f / square_root(x); }
 // A quotient whose numerator wins where it is 0.
 CLEAVE_DEVICE float quotient(float numerator, float reciprocal) { return numerator == 0.0f ? 0.0f : numerator * reciprocal; }

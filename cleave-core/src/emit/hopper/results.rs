@@ -5,7 +5,7 @@ use super::steps::{Operand, Steps};
 use super::{ROWS, multiplies};
 use crate::emit::fragment::{Class, Writer};
 use crate::graph::NodeId;
-use crate::tile::Statement;
+use crate::tile::{DimId, Statement};
 
 /// Bytes of a block of 64 columns of a warpgroup.
 pub const BLOCK_BYTES: u32 = ROWS * 128;
@@ -25,6 +25,7 @@ pub struct Result {
     pub node: NodeId,
     pub boxes: Boxes,
     pub map: usize,
+    pub column: DimId,
     pub columns: u32,
     pub column_at: String,
     pub row_at: String,
@@ -55,6 +56,7 @@ pub fn of(w: &Writer, steps: &Steps, first_map: usize) -> Vec<Result> {
             node,
             boxes,
             map: first_map + steps.operands.len() + all.len(),
+            column,
             columns,
             column_at: cx.start(column),
             row_at: cx.start(w.shape.row),

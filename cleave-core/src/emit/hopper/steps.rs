@@ -64,6 +64,8 @@ pub struct Product {
 pub enum Work {
     Product(Product),
     Text(Code),
+    /// The value of a streamed operand's tile in registers: what it is declared as, and its name.
+    Read { operand: usize, declaration: String, name: String },
 }
 
 pub struct Steps<'a> {
@@ -85,11 +87,11 @@ pub struct Steps<'a> {
     dtype: &'static str,
 }
 
-/// Operands that the same group reads: they share slots and barriers.
+/// Operands that the same unit of the schedule reads: they share slots and barriers.
 pub struct Ring {
     pub operands: Vec<usize>,
     pub name: String,
-    /// The group that reads it.
+    /// A group of products, or the reading of a tile to registers.
     pub reader: usize,
     pub bytes: u32,
 }
@@ -280,9 +282,9 @@ impl<'a> Builder<'_, 'a> {
             Statement::Rebase { frame } => self.rebase(*frame),
             Statement::Load { node, .. } | Statement::Map { node } | Statement::Reduce { node, .. } | Statement::Fold { node, .. } => {
                 if let Statement::Load { .. } = s
-                    && let Class::Fragment(_) = self.w.class(*node)?
+                    && let Class::Fragment(column) = self.w.class(*node)?
                 {
-                    return Err("a streamed tile that is mapped".into());
+                    return self.read(*node, column);
                 }
                 let ((), code) = self.captured(|w| w.statement(s))?;
                 let name = self.w.cx.value_name(*node);
@@ -301,6 +303,42 @@ impl<'a> Builder<'_, 'a> {
             }
             _ => Err("a statement that a step has no place for".into()),
         }
+    }
+    /// A streamed tile that is read to registers.
+    fn read(&mut self, node: NodeId, column: DimId) -> Result<(), Refusal> {
+        let cx = self.w.cx;
+        let Op::Input { input, access } = cx.part.graph.op(node) else { return Err("a tile that is loaded but no input".into()) };
+        let tensor = cx.input_ref(*input);
+        let (outer, inner) = self.w.tile_dims(node, access)?;
+        if !multiplies(cx.dtype(tensor)) || outer != Some(self.shape.row) || inner != column || cx.tile(column) != maps::COLUMNS {
+            return Err(format!("a tile of `{}` cannot be read to registers", cx.part.graph.input(*input).name));
+        }
+        let rows = cx.tile(self.shape.row);
+        let boxes = maps::boxes(cx, tensor, access, self.shape.row, inner, rows)?;
+        boxes.guards.iter().for_each(|g| self.guard(g.clone()));
+        let name = cx.name(&format!("operand {}", node.0), &format!("{}_shared", cx.tensor_name(tensor)));
+        let (tile, value) = (self.value(&format!("operand {name}")), cx.value_name(node));
+        let operand = self.operands.len();
+        self.operands.push(Operand {
+            node,
+            name,
+            rows,
+            columns: maps::COLUMNS,
+            mn: false,
+            is_left: true,
+            streamed: true,
+            column_at: cx.start(inner),
+            row_at: cx.start(self.shape.row),
+            boxes,
+            value: tile,
+            cleared: false,
+        });
+        let declaration = format!("{} {value};", self.w.type_of(Class::Fragment(column)));
+        let register = self.value(&value);
+        self.w.registers.insert(node);
+        self.operations.push(Operation { kind: Kind::Work, label: format!("read {value}"), reads: BTreeSet::from([tile]), writes: BTreeSet::from([register]) });
+        self.work.push(Work::Read { operand, declaration, name: value });
+        Ok(())
     }
     fn rebase(&mut self, frame: NodeId) -> Result<(), Refusal> {
         self.w.signed = !self.scales_not_negative(frame);
@@ -426,7 +464,8 @@ impl Steps<'_> {
         for (i, o) in self.operands.iter().enumerate().filter(|(_, o)| o.streamed) {
             let reads = |unit: &Unit| match unit {
                 Unit::Group(all) => all.iter().any(|p| self.operations[*p].reads.contains(&o.value)),
-                _ => false,
+                Unit::Single(one) => self.operations[*one].reads.contains(&o.value),
+                Unit::Retire(_) => false,
             };
             let readers: Vec<usize> = (0..schedule.units.len()).filter(|u| reads(&schedule.units[*u])).collect();
             let [reader] = readers[..] else { return Err(format!("{} is read at {} places of a step", o.name, readers.len())) };
@@ -435,7 +474,7 @@ impl Steps<'_> {
                     r.operands.push(i);
                     r.bytes += o.bytes()
                 }
-                None => rings.push(Ring { operands: vec![i], name: o.name.trim_end_matches("_tile").into(), reader, bytes: o.bytes() }),
+                None => rings.push(Ring { operands: vec![i], name: o.name.trim_end_matches("_tile").trim_end_matches("_shared").into(), reader, bytes: o.bytes() }),
             }
         }
         Ok(rings)

@@ -4,7 +4,7 @@ use super::results::{self, Stage};
 use super::steps::{Left, Memory, Operand, Product, Ring, Steps, Work};
 use super::{Placed, Shape, maps};
 use crate::emit::code::Code;
-use crate::emit::fragment::Writer;
+use crate::emit::fragment::{Class, Writer};
 use crate::emit::part::{Context, Refusal};
 use crate::plan::Word;
 use crate::tile::Statement;
@@ -274,7 +274,7 @@ impl Text<'_, '_> {
     fn loads(&self, c: &mut Code, events: &[Event], first: bool, step: &dyn Fn(i32) -> String) {
         let mut resident = first;
         for e in events {
-            let Event::Issue(i) = e else { continue };
+            let (Event::Issue(i) | Event::Work(i)) = e else { continue };
             for r in self.rings.iter().filter(|r| r.reader == i.unit) {
                 c.line(format!("load_{}({});", r.name, step(i.offset)))
             }
@@ -327,9 +327,23 @@ impl Text<'_, '_> {
             w.code.line(format!("cleave::join_lanes({name}, {op});"))
         }
         for (at, s) in self.cx.part.body.iter().enumerate().skip(self.steps.at + 1) {
-            match self.results.iter().find(|r| r.at == at) {
-                Some(r) => self.store(w, r),
-                None => w.statement(s)?,
+            match (self.results.iter().find(|r| r.at == at), s) {
+                (Some(r), _) => self.store(w, r),
+                // registers are full of accumulators: other fragments are made where they are stored
+                (None, Statement::Load { node, .. } | Statement::Map { node }) if matches!(w.class(*node), Ok(Class::Fragment(_))) => {}
+                (None, Statement::Store { output, store, .. }) => {
+                    let (node, _, _) = self.cx.store_dims(*output, *store);
+                    if let Class::Fragment(column) = w.class(node)? {
+                        if self.cx.part.dim(column).axes.len() > 1 {
+                            return Err("a result over packed columns".into());
+                        }
+                        if !w.registers.contains(&node) {
+                            w.define(node, |w, class| w.element(class, node))?
+                        }
+                    }
+                    w.statement(s)?
+                }
+                _ => w.statement(s)?,
             }
         }
         let mut c = Code::at(3);
@@ -400,17 +414,8 @@ impl Text<'_, '_> {
     }
     /// A result through shared memory.
     fn store(&self, w: &mut Writer, r: &results::Result) {
-        let name = match w.registers.contains(&r.node) {
-            true => self.cx.value_name(r.node),
-            false => {
-                let name = format!("{}_staged", self.cx.value_name(r.node));
-                let column = w.cx.part.of(r.node).iter().find(|d| *d != self.shape.row && self.cx.tile(*d) > 1);
-                let x = column.map_or_else(String::new, |c| w.element(crate::emit::fragment::Class::Fragment(c), r.node));
-                w.code.line(format!("cleave::Fragment<1, {}> {name};", r.columns));
-                w.code.line(format!("cleave::each({name}, [&](int i, int j, int c) {{ return {x}; }});"));
-                name
-            }
-        };
+        let x = w.element(Class::Fragment(r.column), r.node);
+        let value = format!("[&](int i, int j, int c) {{ (void)i; return {x}; }}");
         let c = &mut w.code;
         let sync = format!("cleave::barrier_of({FIRST_BARRIER} + warpgroup, 128);");
         let blocks = r.columns.div_ceil(maps::COLUMNS);
@@ -424,7 +429,7 @@ impl Text<'_, '_> {
                 let o = &self.steps.operands[o];
                 let (between, own) = (o.rows * 128, format!("{} + warpgroup * {}", o.name, results::BLOCK_BYTES));
                 c.line(&sync); // all warps are past their last read of it
-                c.line(format!("cleave::stage<{}, 0, {}>({name}, {own}, {between}, {}());", r.dtype, r.columns, r.dtype));
+                c.line(format!("cleave::stage<0, {}>({own}, {between}, {}(), {value});", r.columns, r.dtype));
                 c.line("cleave::publish_shared();");
                 c.line(&sync);
                 c.open("if ((cleave::thread() & 127) == 0) {");
@@ -443,7 +448,7 @@ impl Text<'_, '_> {
                     c.line(format!("const cleave::u32 block_at = shared + (cleave::u32)(warpgroup * 2 + staged) * {};", results::BLOCK_BYTES));
                     c.line("if ((cleave::thread() & 127) == 0) cleave::stores_read<1>();");
                     c.line(&sync);
-                    c.line(format!("cleave::stage<{}, {first}, {count}>({name}, block_at, 0, {}());", r.dtype, r.dtype));
+                    c.line(format!("cleave::stage<{first}, {count}>(block_at, 0, {}(), {value});", r.dtype));
                     c.line("cleave::publish_shared();");
                     c.line(&sync);
                     c.line(format!("if ((cleave::thread() & 127) == 0) {{ {} cleave::stores_commit(); }}", store(b, "block_at".into())));
@@ -464,7 +469,7 @@ impl Text<'_, '_> {
     }
     /// Whether a ring's next slot is awaited before the wait for its reader: see [`Shape::early`].
     fn early(&self, r: &Ring) -> bool {
-        let shifted = !self.schedule.prologue.iter().any(|e| matches!(e, Event::Issue(i) if i.unit == r.reader));
+        let shifted = !self.schedule.prologue.iter().any(|e| matches!(e, Event::Issue(i) | Event::Work(i) if i.unit == r.reader));
         self.shape.early && shifted
     }
     /// Whether the slot that is given back is not the one in use.
@@ -492,7 +497,15 @@ impl Text<'_, '_> {
                 Event::Wait { younger, retired } => self.wait(c, *younger, retired, place),
                 Event::Work(i) => {
                     let Some(o) = self.schedule.operation(i.unit) else { return Err("work that is none".into()) };
-                    let Work::Text(text) = &self.steps.work[o] else { return Err("work that is a product".into()) };
+                    let text = match &self.steps.work[o] {
+                        Work::Text(text) => text,
+                        Work::Read { operand, declaration, name } => {
+                            self.read(c, i.unit, &self.steps.operands[*operand], declaration, name);
+                            at += 1;
+                            continue;
+                        }
+                        Work::Product(_) => return Err("work that is a product".into()),
+                    };
                     if i.offset != 0 && (text.text().contains("partial") || text.text().contains(&self.cx.start(self.steps.l.dim))) {
                         return Err("work on an earlier tile that asks for its position".into());
                     }
@@ -505,6 +518,17 @@ impl Text<'_, '_> {
             self.rings.iter().filter(|r| self.early(r)).for_each(|r| self.await_slot(c, r))
         }
         Ok(())
+    }
+    /// A tile's values to registers; its slot is given back at once.
+    fn read(&self, c: &mut Code, unit: usize, o: &Operand, declaration: &str, name: &str) {
+        for r in self.ring_of(unit) {
+            self.await_slot(c, r);
+            c.line(declaration);
+            let tile = format!("cleave::Tile<{}, {}, {}>{{{} - cleave::shared_start()}}", self.steps.dtype(), o.rows, o.columns, self.slot(r, o));
+            c.line(format!("cleave::read_tile<false>({name}, {tile}, warp_row, 0);"));
+            c.line(format!("if (cleave::lane() == 0) cleave::barrier_arrive({0}_empty + 8 * {0}_slot);", r.name));
+            self.advance(c, &r.name)
+        }
     }
     fn issue(&self, c: &mut Code, run: &[&Instance], first: bool) {
         for (n, i) in run.iter().enumerate() {
