@@ -137,8 +137,8 @@ const SCHEDULES: [(&str, &str); 6] = [
     ),
     (
         "norm_swiglu",
-        "prologue: read x_tile; map t2; fold t3; load gain_tile; map t9; pack t9_packed\n\
-         body: issue t11 += t9_packed * gate_tile, t16 += t9_packed * up_tile @-1; read x_tile; map t2; fold t3; load gain_tile; map t9; wait<0>; pack t9_packed\n\
+        "prologue: load gain_tile; read x_tile; map t2; fold t3; map t9; pack t9_packed\n\
+         body: issue t11 += t9_packed * gate_tile, t16 += t9_packed * up_tile @-1; load gain_tile; read x_tile; map t2; fold t3; map t9; wait<0>; pack t9_packed\n\
          tail: issue t11 += t9_packed * gate_tile, t16 += t9_packed * up_tile @-1; wait<0>\n",
     ),
     (

@@ -42,6 +42,9 @@ pub struct Shape {
     pub aligned: bool,
 }
 
+/// Rows of tiles in a group of items.
+const GROUP: u32 = 8;
+
 impl Shape {
     pub fn threads(&self) -> u32 {
         32 * self.warp_rows * self.warp_columns * self.warp_loop
@@ -192,7 +195,7 @@ pub fn place(cx: &Context, shape: Shape, limit: u32) -> Result<Placed, Refusal> 
         && *last == c
         && *r == shape.row
     {
-        cx.group_rows()
+        cx.group_rows(GROUP)
     }
     Ok(Placed { body, shared_bytes: w.shared.max(16), partial_bytes: partial, guards: w.guards.into_inner() })
 }

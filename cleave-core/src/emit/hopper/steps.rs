@@ -297,7 +297,12 @@ impl<'a> Builder<'_, 'a> {
                 };
                 if !code.text().is_empty() {
                     self.value(&name);
-                    self.work(Kind::Work, format!("{label} {name}"), &[name], code)
+                    self.work(Kind::Work, format!("{label} {name}"), &[name], code);
+                    // what comes from global memory is asked for first
+                    if let Statement::Load { .. } = s {
+                        self.operations.rotate_right(1);
+                        self.work.rotate_right(1)
+                    }
                 }
                 Ok(())
             }

@@ -12,6 +12,9 @@ use crate::tile::Statement;
 /// The first of the hardware's barriers that warpgroups use: an id that is known only at run time reserves all.
 const FIRST_BARRIER: u32 = 5;
 
+/// Rows of tiles in a group of items.
+const GROUP: u32 = 16;
+
 pub struct Text<'t, 'a> {
     pub cx: &'t Context<'a>,
     pub shape: Shape,
@@ -37,6 +40,13 @@ impl Text<'_, '_> {
         let consumer = self.consumer(w)?;
         let producer = self.producer();
         let coordinates = w.coordinates();
+        // neighbours in the order of items share rows or columns of tiles, so that caches serve them
+        if let (Some(column), [.., row, last]) = (self.shape.column, &self.cx.part.grid[..])
+            && *last == column
+            && *row == self.shape.row
+        {
+            self.cx.group_rows(GROUP)
+        }
         let mut position = self.cx.grid_lines();
         let (late, early): (Vec<String>, Vec<String>) = self.cx.take_hoisted().into_iter().partition(|h| h.contains(" ? "));
         position.extend(late);
