@@ -8,7 +8,7 @@ constexpr float LOG2E = 1.4426950408889634f;
 CLEAVE_DEVICE float infinity() { return bits_to_float(0x7f800000u); }
 CLEAVE_DEVICE float not_a_number() { return bits_to_float(0x7fffffffu); }
 CLEAVE_DEVICE float exp(float x) { return exp2(x * LOG2E); }
-CLEAVE_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
+CLEAVE_DEVICE float sigmoid(float x) { return reciprocal(1.0f + exp(-x)); }
 CLEAVE_DEVICE float reciprocal_root(float x) { return 1.0f / square_root(x); }
 // A quotient whose numerator wins where it is 0.
 CLEAVE_DEVICE float quotient(float numerator, float reciprocal) { return numerator == 0.0f ? 0.0f : numerator * reciprocal; }
@@ -163,6 +163,11 @@ template <int N, int B, class F, class C> CLEAVE_DEVICE void greatest_scaled(Row
     join_lanes(x, Least());
     each(x, [&](int i, int h) { return x(i, h) == infinity() ? -infinity() : x(i, h); });
   }
+  each(x, [&](int i, int h) { return x(i, h) == -infinity() ? x(i, h) : x(i, h) * scale; });
+}
+// The same where the scale is known not to be negative.
+template <int N, int B, class F, class C> CLEAVE_DEVICE void greatest_scaled_up(Rows<B>& x, float scale, F value, C counts) {
+  greatest<N>(x, value, counts);
   each(x, [&](int i, int h) { return x(i, h) == -infinity() ? x(i, h) : x(i, h) * scale; });
 }
 // The mean of each row over the columns that count; not a number if none does.
@@ -414,19 +419,25 @@ CLEAVE_UNROLL
 // Writes a fragment whose first column is `column` of `columns`. `row(i, h)`: the offset of a row, negative where there is none.
 // `pairs`: the columns are contiguous and pairs aligned.
 template <class T, int B, int N, class R> CLEAVE_DEVICE void store_rows(T* to, const Fragment<B, N>& x, int column, int columns, i64 stride, bool pairs, R row) {
+  const bool whole = pairs && column - column_of_lane() + N <= columns;
 CLEAVE_UNROLL
   for (int i = 0; i < B; i++)
 CLEAVE_UNROLL
     for (int h = 0; h < 2; h++) {
       const i64 at = row(i, h);
       if (at < 0) continue;
+      if (whole) {
 CLEAVE_UNROLL
-      for (int j = 0; j < N / 8; j++) {
-        const int k = column + 8 * j;
-        if (pairs && k + 1 < columns) put_pair(to + at + k, x.v[i][j][2 * h], x.v[i][j][2 * h + 1]);
-        else {
-          if (k < columns) put(to + at + k * stride, x.v[i][j][2 * h]);
-          if (k + 1 < columns) put(to + at + (k + 1) * stride, x.v[i][j][2 * h + 1]);
+        for (int j = 0; j < N / 8; j++) put_pair(to + at + column + 8 * j, x.v[i][j][2 * h], x.v[i][j][2 * h + 1]);
+      } else {
+CLEAVE_UNROLL
+        for (int j = 0; j < N / 8; j++) {
+          const int k = column + 8 * j;
+          if (pairs && k + 1 < columns) put_pair(to + at + k, x.v[i][j][2 * h], x.v[i][j][2 * h + 1]);
+          else {
+            if (k < columns) put(to + at + k * stride, x.v[i][j][2 * h]);
+            if (k + 1 < columns) put(to + at + (k + 1) * stride, x.v[i][j][2 * h + 1]);
+          }
         }
       }
     }
