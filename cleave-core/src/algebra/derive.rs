@@ -57,22 +57,7 @@ impl<'a> Derivations<'a> {
             let node = build(&mut page, term, &Scope::new(&application.env))?;
             Some(show::term(&page.graph, node))
         };
-        let left = match (row.replaces, named(&row.left, row.replaces)) {
-            (Some(_), Some(part)) => part,
-            _ => row.left,
-        };
-        Some(Step { rule: row.name.into(), before: side(&left)?, after: side(&row.right)? })
-    }
-}
-
-/// The part of a left side that the right side replaces.
-fn named(term: &super::schema::Term, v: Option<char>) -> Option<super::schema::Term> {
-    use super::schema::{Factor, Term};
-    match term {
-        Term::Named(w, inner) if Some(*w) == v => Some(**inner),
-        Term::Named(_, inner) | Term::Sum(_, inner) | Term::Maximum(_, inner, _) | Term::Apply(_, inner) => named(inner, v),
-        Term::Product(factors) => factors.iter().find_map(|f| if let Factor::One(t, _) = f { named(t, v) } else { None }),
-        _ => None,
+        Some(Step { rule: row.name.into(), before: side(row.replaced())?, after: side(&row.right)? })
     }
 }
 

@@ -5,12 +5,12 @@
 //! comes from a row of [`rules::TABLE`], and nothing here knows an extent, a tile or a name. The stages, in order: [`term`] (the
 //! e-graph), [`rules`] in the language of [`schema`], the matcher and [`mod@saturate`], [`extract`], [`select`], [`mod@derive`],
 //! [`check`].
-mod build;
+pub(crate) mod build;
 pub mod check;
 mod cost;
 pub mod derive;
 pub mod extract;
-mod matcher;
+pub(crate) mod matcher;
 mod notation;
 mod relabel;
 pub mod rules;
