@@ -130,8 +130,8 @@ pub enum Guard {
     InverseOf(Var, Var),
     /// The power is positive, or the term is not zero.
     DivisorOf(Var, Var),
-    /// The members of negative power are not zero: the multiset has a value whatever stands beside it.
-    NonZeroDivisors(Var),
+    /// Members of negative power are not zero, those under a root not negative: no 0 beside the multiset hides that it has no value.
+    HasValue(Var),
 }
 
 /// Which partitions of a multiset the search tries.

@@ -64,6 +64,8 @@ pub enum Unclear {
     Unbound(Var),
     #[error("variable `{0}` stands for two things")]
     TwoThings(Var),
+    #[error("both sides are the same")]
+    Nothing,
     #[error("`{0}` cannot stand here")]
     Misplaced(String),
 }
@@ -339,7 +341,7 @@ impl Denoter<'_> {
         let (top, bottom) = (self.normal.power(&numerator, e), self.normal.power(&denominator, &e.times(-1)));
         Ok(Part {
             zero: up.clone().and(zero(&numerator)).or(down.clone().and(zero(&denominator))),
-            fine: all([rooted, up.implies(zero(&denominator).not()), down.implies(zero(&numerator).not())]),
+            fine: all([Formula::Holds(self.atom(v, "'s roots", scope)?), rooted, up.implies(zero(&denominator).not()), down.implies(zero(&numerator).not())]),
             infinite: Formula::False,
             real: self.normal.mul(&top, &bottom),
             improper: Formula::False,
@@ -456,7 +458,8 @@ impl Denoter<'_> {
                 Kind::Factors => self.throughout(|d, s| {
                     let members = Formula::Holds(d.atom(v, ">=0", s)?);
                     let (top, bottom) = (Poly::atom(d.atom(v, "", s)?), Poly::atom(d.atom(v, "/", s)?));
-                    Ok(members.implies(nonnegative(&top).and(nonnegative(&bottom))))
+                    let roots = Formula::Holds(d.atom(v, "'s roots", s)?);
+                    Ok(members.implies(all([nonnegative(&top), nonnegative(&bottom), roots])))
                 }),
                 _ => Formula::True,
             })
@@ -498,8 +501,8 @@ impl Denoter<'_> {
                 let up = positive_power(&Exponent::symbol(self.atom(*e, "", scope)?));
                 Ok(up.or(self.fact(*x, scope, |x| zero(x).not(), false)?))
             }
-            Guard::NonZeroDivisors(v) => match self.variable(*v)?.kind {
-                Kind::Factors => Ok(zero(&Poly::atom(self.atom(*v, "/", scope)?)).not()),
+            Guard::HasValue(v) => match self.variable(*v)?.kind {
+                Kind::Factors => Ok(zero(&Poly::atom(self.atom(*v, "/", scope)?)).not().and(Formula::Holds(self.atom(*v, "'s roots", scope)?))),
                 _ => Ok(Formula::True),
             },
         }

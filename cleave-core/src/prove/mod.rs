@@ -4,6 +4,7 @@
 //! where one was found. The files in order: [`denote`] says what a row claims about real numbers, in forms of [`poly`] kept normal by
 //! [`normal`]; [`logic`] is the language of the obligations, [`solver`] asks z3.
 pub mod denote;
+pub mod instance;
 pub mod logic;
 pub mod normal;
 pub mod poly;
@@ -11,6 +12,7 @@ pub mod solver;
 mod variables;
 
 use crate::algebra::schema::Row;
+use instance::{Counterexample, Trial, trial};
 use denote::{Claim, Unclear};
 use logic::{Formula, all};
 use normal::Condition;
@@ -33,19 +35,47 @@ pub struct Proof {
 pub enum Refusal {
     #[error("{0}")]
     Unclear(#[from] Unclear),
-    /// This could not be shown.
-    #[error("{0}")]
+    /// This could not be shown, and no counterexample was found.
+    #[error("not proved: {0}")]
     Unproved(String),
     #[error("{0}")]
+    False(Box<Counterexample>),
+    #[error("{0}")]
     Solver(#[from] Failure),
+}
+
+/// Instances that are tried for a counterexample, and to see that the guards can hold.
+const TRIES: u64 = 20_000;
+const WITNESSES: u64 = 200;
+
+/// Proves a row, or says at which extents and values it is wrong.
+///
+/// # Errors
+/// If it is not proved, for whatever reason: there is no third outcome.
+pub fn judge(row: &Row, solver: &mut Solver) -> Result<Proof, Refusal> {
+    match prove(row, solver) {
+        Err(Refusal::Unproved(what)) => match trial(row, TRIES, false)?.counterexample {
+            Some(found) => Err(Refusal::False(Box::new(found))),
+            None => Err(Refusal::Unproved(what)),
+        },
+        Ok(proof) => match trial(row, WITNESSES, false)? {
+            Trial { counterexample: Some(found), .. } => Err(Refusal::False(Box::new(found))),
+            Trial { admitted: 0, .. } => Err(Refusal::Unproved("the guards can hold together".into())),
+            _ => Ok(proof),
+        },
+        refused => refused,
+    }
 }
 
 /// Proves a row.
 ///
 /// # Errors
-/// If it is not proved, for whatever reason: there is no third outcome.
+/// If one of its obligations was not shown.
 pub fn prove(row: &Row, solver: &mut Solver) -> Result<Proof, Refusal> {
     let start = Instant::now();
+    if *row.replaced() == row.right {
+        return Err(Unclear::Nothing.into());
+    }
     let claim = denote::claim(row)?;
     let (mut obligations, mut empty) = (vec![], true);
     for (name, formulas) in questions(&claim) {
