@@ -145,6 +145,13 @@ impl Denoter<'_> {
         let sets: Vec<Var> = sets.collect();
         (0..self.spaces.len() as Domain).filter(|d| self.spaces[*d as usize].axes.iter().any(|a| sets.contains(a))).collect()
     }
+    /// A member's own variable is used within its family alone.
+    fn in_scope(&self, v: Var, scope: &Scope) -> Result<()> {
+        match self.variable(v)?.family {
+            Some(f) if scope.at[self.family(f)? as usize].id == 0 => Err(Unclear::Unbound(v)),
+            _ => Ok(()),
+        }
+    }
     /// The variable at the current indices.
     fn atom(&self, v: Var, suffix: &str, scope: &Scope) -> Result<Atom> {
         let (v, second) = match scope.other {
@@ -152,6 +159,7 @@ impl Denoter<'_> {
             _ => (v, None),
         };
         let variable = self.variable(v)?;
+        self.in_scope(v, scope)?;
         let fixed = self.fixed(v);
         let scalar = matches!(variable.kind, Kind::Power | Kind::Coefficient);
         let mut arguments = vec![];
@@ -178,7 +186,7 @@ impl Denoter<'_> {
         binders.iter().for_each(|b| scope.at[b.index.domain as usize] = b.index);
         scope
     }
-    fn cells(&self, axes: &Axes) -> Result<Vec<Domain>> {
+    fn cells(&self, axes: &Axes, scope: &Scope) -> Result<Vec<Domain>> {
         let vars = match axes {
             Axes::Is(v) => vec![*v],
             Axes::Both(v, w) => vec![*v, *w],
@@ -187,6 +195,7 @@ impl Denoter<'_> {
             if self.variable(*v)?.kind != Kind::Axes {
                 return Err(Unclear::TwoThings(*v));
             }
+            self.in_scope(*v, scope)?
         }
         Ok((0..self.spaces.len() as Domain).filter(|d| self.spaces[*d as usize].axes.iter().any(|a| vars.contains(a))).collect())
     }
@@ -208,7 +217,7 @@ impl Denoter<'_> {
             Term::Product(factors) => self.product(factors, scope),
             Term::Linear(addends) => self.linear(addends, scope),
             Term::Sum(axes, x) => {
-                let binders: Vec<Binder> = self.cells(axes)?.into_iter().map(|d| self.binder(d, scope)).collect();
+                let binders: Vec<Binder> = self.cells(axes, scope)?.into_iter().map(|d| self.binder(d, scope)).collect();
                 let x = self.term(x, &Self::bound(scope, &binders))?;
                 let none = x.none.somewhere(&binders);
                 let infinite = none.clone().not().and(x.infinite.somewhere(&binders));
@@ -217,7 +226,7 @@ impl Denoter<'_> {
                 Ok(Value { none, infinite, zero, real, improper: x.improper.somewhere(&binders) })
             }
             Term::Maximum(axes, x, predicates) => {
-                let binders: Vec<Binder> = self.cells(axes)?.into_iter().map(|d| self.binder(d, scope)).collect();
+                let binders: Vec<Binder> = self.cells(axes, scope)?.into_iter().map(|d| self.binder(d, scope)).collect();
                 let inner = Self::bound(scope, &binders);
                 let x = self.term(x, &inner)?;
                 let predicates: Vec<Atom> = predicates.iter().map(|p| self.atom(*p, "", &inner)).collect::<Result<_>>()?;
@@ -236,7 +245,7 @@ impl Denoter<'_> {
             }
             Term::Size(v) => {
                 let mut real = Poly::one();
-                for d in self.cells(&Axes::Is(*v))? {
+                for d in self.cells(&Axes::Is(*v), scope)? {
                     let within = self.spaces[d as usize].within.map(|f| scope.at[f as usize]);
                     real = self.normal.mul(&real, &Poly::base(Base::Size(d, within)))
                 }

@@ -4,10 +4,13 @@
 //! where one was found. The files in order: [`denote`] says what a row claims about real numbers, in forms of [`poly`] kept normal by
 //! [`normal`]; [`logic`] is the language of the obligations, [`solver`] asks z3.
 pub mod denote;
+pub mod frames;
 pub mod instance;
+pub mod lemmas;
 pub mod logic;
 pub mod normal;
 pub mod poly;
+pub mod report;
 pub mod solver;
 mod variables;
 
@@ -54,9 +57,9 @@ const WITNESSES: u64 = 200;
 /// If it is not proved, for whatever reason: there is no third outcome.
 pub fn judge(row: &Row, solver: &mut Solver) -> Result<Proof, Refusal> {
     match prove(row, solver) {
-        Err(Refusal::Unproved(what)) => match trial(row, TRIES, false)?.counterexample {
+        Err(refusal @ (Refusal::Unproved(_) | Refusal::Solver(Failure::Unknown))) => match trial(row, TRIES, false)?.counterexample {
             Some(found) => Err(Refusal::False(Box::new(found))),
-            None => Err(Refusal::Unproved(what)),
+            None => Err(refusal),
         },
         Ok(proof) => match trial(row, WITNESSES, false)? {
             Trial { counterexample: Some(found), .. } => Err(Refusal::False(Box::new(found))),

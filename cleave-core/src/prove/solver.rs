@@ -16,15 +16,15 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::{env, io};
 
-/// Milliseconds after which a question counts as unanswered.
-const PATIENCE: u32 = 10_000;
+/// Milliseconds after which a question counts as unanswered. Those of the table take a few each.
+pub const PATIENCE: u32 = 10_000;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     #[error("no solver was found: put z3 in PATH, or its path in Z3_BIN (pip install z3-solver brings it)")]
     Missing,
-    #[error("the solver gave no answer within {} s", PATIENCE / 1000)]
+    #[error("the solver gave no answer")]
     Unknown,
     #[error("the solver: {0}")]
     Broken(#[from] io::Error),
@@ -54,11 +54,13 @@ pub struct Solver {
 }
 
 impl Solver {
+    /// z3, with the milliseconds after which it shall give up a question.
+    ///
     /// # Errors
     /// If there is no z3.
-    pub fn start() -> Result<Solver, Failure> {
+    pub fn start(patience: u32) -> Result<Solver, Failure> {
         let program: OsString = find().ok_or(Failure::Missing)?.into();
-        let patience = format!("-t:{PATIENCE}");
+        let patience = format!("-t:{patience}");
         let context = ContextBuilder::new().solver(program).solver_args(["-smt2", "-in", &patience]).build()?;
         Ok(Solver { context, questions: 0 })
     }

@@ -2,7 +2,7 @@
 use cleave_core::algebra::rules::TABLE;
 use cleave_core::algebra::schema::{Addend, Axes, Coefficient, Factor, Power, Row, Term};
 use cleave_core::graph::Function;
-use cleave_core::prove::solver::Solver;
+use cleave_core::prove::solver::{PATIENCE, Solver};
 use cleave_core::prove::{Refusal, judge};
 
 /// Schemas hold static references; a test may leak.
@@ -139,7 +139,7 @@ fn mutants() -> Vec<(String, Row)> {
 
 #[test]
 fn every_mutant_is_refuted_or_true_for_a_known_reason() {
-    let mut solver = Solver::start().unwrap();
+    let mut solver = Solver::start(PATIENCE).unwrap();
     let mut lines = String::new();
     let mut counts = [0; 4];
     for (name, row) in mutants() {

@@ -2,13 +2,13 @@
 use cleave_core::algebra::rules::TABLE;
 use cleave_core::prove::instance::trial;
 use cleave_core::prove::judge;
-use cleave_core::prove::solver::Solver;
+use cleave_core::prove::solver::{PATIENCE, Solver};
 
 const TRIES: u64 = 1000;
 
 #[test]
 fn every_row_is_proved_for_all_ranks_and_extents() {
-    let mut solver = Solver::start().unwrap();
+    let mut solver = Solver::start(PATIENCE).unwrap();
     for row in TABLE {
         if let Err(e) = judge(row, &mut solver) {
             panic!("{row}: {e}")
@@ -18,7 +18,7 @@ fn every_row_is_proved_for_all_ranks_and_extents() {
 
 #[test]
 fn what_is_proved_for_extents_of_0_holds_there_and_what_is_not_does_not() {
-    let mut solver = Solver::start().unwrap();
+    let mut solver = Solver::start(PATIENCE).unwrap();
     for row in TABLE {
         let proof = judge(row, &mut solver).unwrap();
         let some = trial(row, TRIES, false).unwrap();
