@@ -144,6 +144,11 @@ pub fn choose(file: &PlanFile, request: &Request, device: &DeviceModel) -> Resul
     if candidates.iter().any(|c| c.3) {
         candidates.retain(|c| c.3)
     }
+    // some rules need an axis to have positions: over none, the algorithm as written is run
+    let of_source = |c: &(usize, u32, f64, bool)| file.programs.get(instance.entries[c.0].program as usize).is_some_and(|p| p.algorithm == 0);
+    if request.extents.contains(&0) && candidates.iter().any(of_source) {
+        candidates.retain(of_source)
+    }
     let mut best: Option<(usize, u32, f64, bool)> = None;
     for c in &candidates {
         if best.is_none_or(|b| c.2 < b.2 * 0.999) {

@@ -290,7 +290,7 @@ impl Instance {
         }
     }
     /// Both sides as trees of a fresh copy; `None` where the search would build nothing either.
-    fn sides(&self, row: &Row) -> Option<(Built, Built)> {
+    pub(super) fn sides(&self, row: &Row) -> Option<(Built, Built)> {
         let side = |term: &Term| {
             let mut target = Plain { leaves: self.leaves.len(), trees: vec![] };
             let root = build(&mut target, term, &Scope::new(&self.env))?;
@@ -306,7 +306,7 @@ impl Instance {
             if compared.difference.is_some() {
                 return;
             }
-            let (l, r) = (self.value(&left, left.root, index), self.value(&right, right.root, index));
+            let (l, r) = (self.value(&left, index), self.value(&right, index));
             let alike = match (l, r) {
                 (Number::None, _) => true,
                 // too large to tell
@@ -322,7 +322,7 @@ impl Instance {
         });
         compared
     }
-    fn free(&self, side: &Built) -> AxisSet {
+    pub(super) fn free(&self, side: &Built) -> AxisSet {
         fn of(instance: &Instance, side: &Built, x: usize) -> AxisSet {
             let union = |all: &mut dyn Iterator<Item = usize>| all.fold(AxisSet::EMPTY, |s, x| s.union(of(instance, side, x)));
             match &side.trees[x] {
@@ -341,13 +341,17 @@ impl Instance {
         let leaf = &self.leaves[leaf];
         leaf.values[leaf.axes.iter().fold(0, |at, a| at * self.extents[a.0 as usize] + index[a.0 as usize])]
     }
-    fn value(&self, side: &Built, x: usize, index: &[usize]) -> Number {
+    /// What a side is at a position.
+    pub(super) fn value(&self, side: &Built, index: &[usize]) -> Number {
+        self.value_of(side, side.root, index)
+    }
+    fn value_of(&self, side: &Built, x: usize, index: &[usize]) -> Number {
         use Number::*;
         match &side.trees[x] {
             Tree::Leaf(l) => Real(self.leaf(*l, index)),
             Tree::Number(n) => Real(*n),
             Tree::Size(a) => Real(self.extents[a.0 as usize] as f64),
-            Tree::Apply(f, x) => match (f, self.value(side, *x, index)) {
+            Tree::Apply(f, x) => match (f, self.value_of(side, *x, index)) {
                 (_, None) => None,
                 (Function::Exp, MinusInfinity) => Real(0.0),
                 (Function::Log, Real(0.0)) => MinusInfinity,
@@ -356,7 +360,7 @@ impl Instance {
                 (f, Real(x)) => Real(f.apply(x)),
             },
             Tree::Product(factors) => {
-                let values: Vec<(Number, i8)> = factors.iter().map(|(x, e)| (self.value(side, *x, index), *e)).collect();
+                let values: Vec<(Number, i8)> = factors.iter().map(|(x, e)| (self.value_of(side, *x, index), *e)).collect();
                 if values.iter().any(|(x, e)| *e > 0 && *x == Real(0.0)) {
                     return Real(0.0);
                 }
@@ -379,7 +383,7 @@ impl Instance {
                 let k = k.to_f64();
                 plus(
                     sum,
-                    match self.value(side, *x, index) {
+                    match self.value_of(side, *x, index) {
                         Real(x) => Real(k * x),
                         MinusInfinity if k > 0.0 => MinusInfinity,
                         _ => None,
@@ -388,14 +392,14 @@ impl Instance {
             }),
             Tree::Sum(axes, x) => {
                 let mut sum = Real(0.0);
-                each(*axes, &self.extents, &mut index.to_vec(), &mut |at| sum = plus(sum, self.value(side, *x, at)));
+                each(*axes, &self.extents, &mut index.to_vec(), &mut |at| sum = plus(sum, self.value_of(side, *x, at)));
                 sum
             }
             Tree::Maximum(axes, x, predicates) => {
                 let mut greatest = MinusInfinity;
                 each(*axes, &self.extents, &mut index.to_vec(), &mut |at| {
-                    if predicates.iter().all(|p| self.value(side, *p, at) != Real(0.0)) {
-                        greatest = match (greatest, self.value(side, *x, at)) {
+                    if predicates.iter().all(|p| self.value_of(side, *p, at) != Real(0.0)) {
+                        greatest = match (greatest, self.value_of(side, *x, at)) {
                             (None, _) | (_, None) => None,
                             (MinusInfinity, x) | (x, MinusInfinity) => x,
                             (Real(a), Real(b)) => Real(a.max(b)),
@@ -442,7 +446,7 @@ fn plus(a: Number, b: Number) -> Number {
 }
 
 /// Calls `visit` at every position over `axes`; the other indices stay as they are.
-fn each(axes: AxisSet, extents: &[usize], index: &mut Vec<usize>, visit: &mut impl FnMut(&[usize])) {
+pub(super) fn each(axes: AxisSet, extents: &[usize], index: &mut Vec<usize>, visit: &mut impl FnMut(&[usize])) {
     fn walk(axes: &[usize], extents: &[usize], index: &mut Vec<usize>, visit: &mut impl FnMut(&[usize])) {
         match axes.split_first() {
             None => visit(index),
@@ -456,7 +460,7 @@ fn each(axes: AxisSet, extents: &[usize], index: &mut Vec<usize>, visit: &mut im
     walk(&axes, extents, index, visit)
 }
 
-struct Built {
+pub(super) struct Built {
     trees: Vec<Tree>,
     root: usize,
 }

@@ -184,17 +184,14 @@ pub const BIJECTIONS: &[Lemma] = &[
     ),
     lemma(
         "pieces of a split cut the tiles of a loop",
-        "piece p of c takes the tiles o with p * q <= o < (p + 1) * q, q = ceil(t / c): each tile of 0 <= o < t is in one piece",
+        "piece p of c takes the tiles from floor(t * p / c) on, up to where the next one begins: from 0, to t, in order",
         &[
+            show(&["t c Int"], &["(> c 0)"], "(and (= 0 (div (* t 0) c)) (= t (div (* t c) c)))"),
+            // the quotients by what divides and what is left, so that nothing but products is left to the solver
             show(
-                &["o t c q Int"],
-                &["(> c 0)", "(<= 0 o)", "(< o t)", "(= q (div (+ t (- c 1)) c))", "(> q 0)"],
-                "(and (<= 0 (div o q)) (<= (* q (div o q)) o) (< o (* q (+ (div o q) 1))))",
-            ),
-            show(
-                &["o p r q Int"],
-                &["(> q 0)", "(<= (* p q) o)", "(< o (* (+ p 1) q))", "(<= (* r q) o)", "(< o (* (+ r 1) q))"],
-                "(= p r)",
+                &["t c p r m n x y Int"],
+                &["(> c 0)", "(>= t 0)", "(<= p r)", "(= (* t p) (+ (* c m) x))", "(<= 0 x)", "(< x c)", "(= (* t r) (+ (* c n) y))", "(<= 0 y)", "(< y c)"],
+                "(<= m n)",
             ),
         ],
     ),

@@ -9,6 +9,8 @@ pub mod instance;
 pub mod lemmas;
 pub mod logic;
 pub mod normal;
+#[cfg(test)]
+mod numeric;
 pub mod poly;
 pub mod report;
 pub mod solver;

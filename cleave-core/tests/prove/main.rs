@@ -2,3 +2,4 @@
 #![cfg(feature = "compiler")]
 mod mutants;
 mod rows;
+mod traps;
