@@ -8,7 +8,7 @@ use crate::tile::{DimId, Program};
 use serde::{Deserialize, Serialize};
 
 /// Written first in every plan file; a reader refuses any other.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Everything that a program needs to run a kernel.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

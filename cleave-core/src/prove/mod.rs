@@ -3,7 +3,9 @@
 //! Comes in: a [`Row`], the value that the matcher interprets. Goes out: a [`Proof`], or why there is none, with a counterexample
 //! where one was found. The files in order: [`denote`] says what a row claims about real numbers, in forms of [`poly`] kept normal by
 //! [`normal`]; [`logic`] is the language of the obligations, [`solver`] asks z3.
+pub mod chain;
 pub mod denote;
+pub mod facts;
 pub mod frames;
 pub mod instance;
 pub mod lemmas;
@@ -12,6 +14,7 @@ pub mod normal;
 #[cfg(test)]
 mod numeric;
 pub mod poly;
+pub mod replay;
 pub mod report;
 pub mod solver;
 mod variables;
@@ -135,7 +138,7 @@ fn questions(claim: &Claim) -> Vec<(String, Vec<Formula>)> {
 
 fn describe(condition: &Condition) -> String {
     match condition {
-        Condition::NonZero(p) => format!("{p} is not 0"),
+        Condition::NonZero(p) | Condition::InLogarithm(p) => format!("{p} is not 0"),
         Condition::Positive(p) => format!("{p} > 0"),
         Condition::NonNegative(p) => format!("{p} >= 0"),
         Condition::Nonempty(b) => format!("{b} ranges over something"),

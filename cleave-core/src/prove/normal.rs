@@ -10,6 +10,7 @@
 //! - Exponentials of one monomial are one exponential; the exponential of a sum over a family is the family's product, and is
 //!   always written as the former. The logarithm of a product is a sum of logarithms.
 //! - Bound indices are numbered so that the form is the least one, the outer after the inner.
+use super::facts::Facts;
 use super::poly::{Atom, Base, Binder, Exponent, Index, Mentions, Monomial, OPEN, Poly};
 use crate::graph::Function;
 use crate::rational::Rational;
@@ -19,6 +20,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Condition {
     NonZero(Poly),
+    /// Of a factor under a logarithm: not 0; or where it is 0, so is the product, and the logarithm is -inf on both sides.
+    InLogarithm(Poly),
     Positive(Poly),
     NonNegative(Poly),
     /// Powers of a base that may be merged.
@@ -37,17 +40,25 @@ const EXPANDED: i32 = 8;
 pub struct Normal {
     fresh: u32,
     pub conditions: Vec<Condition>,
+    /// What is known of atoms. Then conditions that follow are not noted, and powers of opposite signs whose base may be 0 stay apart.
+    pub facts: Option<Facts>,
 }
 
 /// New names for indices; others stay.
 type Names = BTreeMap<Index, Index>;
 
 impl Normal {
+    pub fn with(facts: Facts) -> Self {
+        Normal { facts: Some(facts), ..Normal::default() }
+    }
     pub fn fresh(&mut self, binder: Binder) -> Index {
         self.fresh += 1;
         Index { domain: binder.index.domain, id: OPEN + self.fresh }
     }
     fn need(&mut self, condition: Condition) {
+        if self.facts.as_ref().is_some_and(|f| f.imply(&condition)) {
+            return;
+        }
         if !self.conditions.contains(&condition) {
             self.conditions.push(condition)
         }
@@ -90,7 +101,7 @@ impl Normal {
     }
     /// One monomial of powers of bases, with its coefficient.
     fn product(&mut self, factors: Vec<(Base, Exponent)>) -> Poly {
-        let mut merged: BTreeMap<Base, Exponent> = BTreeMap::new();
+        let mut merged = BTreeMap::new();
         let mut exponent = Poly::zero();
         for (base, power) in factors {
             if let Base::Exp(p) = &base {
@@ -99,38 +110,44 @@ impl Normal {
                 exponent = self.add(&exponent, &p);
                 continue;
             }
-            let total = match merged.get(&base) {
-                Some(old) => {
-                    let old = old.clone();
-                    self.merge(&base, &old, &power);
-                    old.add(&power)
-                }
-                None => power,
-            };
-            merged.insert(base, total);
+            self.insert(&mut merged, base, power)
         }
-        merged.retain(|_, e| !e.is_zero());
-        let rest = Poly(BTreeMap::from([(Monomial(merged), Rational::ONE)]));
         if exponent.0.is_empty() {
-            return rest;
+            return Poly(BTreeMap::from([(Monomial(merged), Rational::ONE)]));
         }
         let Poly(parts) = self.exp(&exponent);
-        let mut all = parts.into_iter();
-        let Some((mut exponential, k)) = all.next() else { return Poly::zero() };
-        let rest_factors = rest.0.into_iter().flat_map(|(m, _)| m.0);
-        for (base, power) in rest_factors {
-            let total = match exponential.0.get(&base) {
-                Some(old) => {
-                    let old = old.clone();
-                    self.merge(&base, &old, &power);
-                    old.add(&power)
-                }
-                None => power,
-            };
-            exponential.0.insert(base, total);
+        let Some((Monomial(mut all), k)) = parts.into_iter().next() else { return Poly::zero() };
+        for (base, power) in merged {
+            self.insert(&mut all, base, power)
         }
-        exponential.0.retain(|_, e| !e.is_zero());
-        Poly(BTreeMap::from([(exponential, k)]))
+        Poly(BTreeMap::from([(Monomial(all), k)]))
+    }
+    /// One more factor of a monomial.
+    fn insert(&mut self, all: &mut BTreeMap<Base, Exponent>, base: Base, power: Exponent) {
+        let Some(old) = all.get(&base).cloned() else {
+            all.insert(base, power);
+            return;
+        };
+        if self.facts.as_ref().is_some_and(|f| f.is_predicate(&base)) && old.halves > 0 && power.halves > 0 {
+            return; // 0 and 1 are their own powers
+        }
+        let condition = Condition::Merge(base.clone(), old.clone(), power.clone());
+        if let Some(facts) = &self.facts
+            && !facts.imply(&condition)
+            && !matches!(base, Base::Poly(_))
+        {
+            // the divisor stands apart, under a name of its own
+            let (up, down) = if power.halves < 0 { (old, power) } else { (power, old) };
+            all.insert(base.clone(), up);
+            return self.insert(all, Base::Poly(Poly::base(base)), down);
+        }
+        self.merge(&base, &old, &power);
+        let total = old.add(&power);
+        if total.is_zero() {
+            all.remove(&base);
+        } else {
+            all.insert(base, total);
+        }
     }
     fn merge(&mut self, base: &Base, a: &Exponent, b: &Exponent) {
         let plain = matches!((a.constant(), b.constant()), (Some(x), Some(y)) if x % 2 == 0 && y % 2 == 0 && (x > 0) == (y > 0));
@@ -243,7 +260,9 @@ impl Normal {
                     self.sum(&[binder], &log)
                 }
                 _ => {
-                    self.need(Condition::NonZero(Poly::base(base.clone())));
+                    let inner = Poly::base(base.clone());
+                    let up = power.constant().is_some_and(|n| n > 0);
+                    self.need(if up { Condition::InLogarithm(inner) } else { Condition::NonZero(inner) });
                     Poly::base(Base::Log(Poly::base(base.clone())))
                 }
             };
@@ -303,6 +322,11 @@ impl Normal {
                         binders.extend(opened);
                         pending.extend(body.into_iter().flat_map(|(m, _)| m.0))
                     }
+                }
+                // of an exponential of a sum every addend is a factor
+                (Base::Exp(p), Some(2)) if p.0.len() > 1 => {
+                    let addends = p.0.iter().map(|(m, k)| Base::Exp(Poly(BTreeMap::from([(m.clone(), *k)]))));
+                    factors.extend(addends.map(|b| (b, Exponent::number(2))))
                 }
                 _ => factors.push((base, power)),
             }
@@ -414,7 +438,8 @@ impl Normal {
         if let Some((m, k)) = rest.monomial()
             && !k.is_negative()
         {
-            let (outside, inside): (Vec<_>, Vec<_>) = m.0.iter().partition(|(b, e)| !b.touches(binders) && !e.touches(binders));
+            let positive = |b: &Base| self.facts.as_ref().is_none_or(|f| f.imply(&Condition::Positive(Poly::base(b.clone()))));
+            let (outside, inside): (Vec<_>, Vec<_>) = m.0.iter().partition(|(b, e)| !b.touches(binders) && !e.touches(binders) && positive(b));
             if !outside.is_empty() || !k.is_one() {
                 for (b, _) in &outside {
                     self.need(Condition::Positive(Poly::base((*b).clone())))
@@ -491,22 +516,11 @@ impl Normal {
         for (base, power) in &m.0 {
             let power = self.rename_exponent(power, names);
             let renamed = self.rename_base(base, names);
-            let Some(base) = renamed.as_base().cloned() else {
-                self.need(Condition::Never);
-                continue;
-            };
-            match merged.get_mut(&base) {
-                Some(old) => {
-                    let before = old.clone();
-                    *old = before.add(&power);
-                    self.merge(&base, &before, &power)
-                }
-                None => {
-                    merged.insert(base, power);
-                }
+            match renamed.as_base().cloned() {
+                Some(base) => self.insert(&mut merged, base, power),
+                None => self.need(Condition::Never),
             }
         }
-        merged.retain(|_, e| !e.is_zero());
         Poly(BTreeMap::from([(Monomial(merged), Rational::ONE)]))
     }
     fn rename_exponent(&mut self, power: &Exponent, names: &Names) -> Exponent {

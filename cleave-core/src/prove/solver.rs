@@ -172,7 +172,7 @@ impl<'a> Script<'a> {
     pub fn condition(condition: &Condition) -> Formula {
         use super::logic::{all, any, nonnegative, positive, positive_power, whole, zero};
         match condition {
-            Condition::NonZero(p) => zero(p).not(),
+            Condition::NonZero(p) | Condition::InLogarithm(p) => zero(p).not(),
             Condition::Positive(p) => positive(p),
             Condition::NonNegative(p) => nonnegative(p),
             Condition::Nonempty(b) => Formula::Some(vec![*b], Box::new(Formula::True)),

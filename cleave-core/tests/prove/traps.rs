@@ -177,7 +177,7 @@ fn a_lemma_with_an_index_shifted_or_an_operation_changed_is_refuted() {
         ("a loop over tiles visits every position once", "(+ (* b o) i)", "(+ (* b o) i 1)"),
         ("a loop over tiles visits every position once", "(mod k b))))", "(+ 1 (mod k b)))))"),
         ("pieces of a split cut the tiles of a loop", "(* t c)", "(* t (- c 1))"),
-        ("pieces of a split cut the tiles of a loop", "(< x c)", "true"),
+        ("pieces of a split cut the tiles of a loop", "(< y c)", "true"),
         ("a stored axis of two factors", "(+ (* a n) b)", "(+ (* a m) b)"),
         ("a stored axis of two factors", "(< b n)", "(<= b n)"),
         ("a positive factor leaves a maximum", "(> c 0.0)", "true"),
