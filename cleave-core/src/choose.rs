@@ -181,6 +181,11 @@ pub fn candidates(file: &PlanFile, request: &Request, device: &DeviceModel) -> R
     if candidates.iter().any(|c| c.1) {
         candidates.retain(|c| c.1)
     }
+    // some rules need an axis to have positions: over none, the algorithm as written is run
+    let of_source = |c: &(Alternative, bool)| file.programs.get(instance.entries[c.0.entry].program as usize).is_some_and(|p| p.algorithm == 0);
+    if request.extents.contains(&0) && candidates.iter().any(of_source) {
+        candidates.retain(of_source)
+    }
     if candidates.is_empty() { Err(refusal) } else { Ok(candidates.into_iter().map(|c| c.0).collect()) }
 }
 
