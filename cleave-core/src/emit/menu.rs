@@ -2,7 +2,7 @@
 use super::code::Words;
 use super::fragment::{self, Shape};
 use super::part::{Context, Refusal};
-use super::{PTX, TILE, shared};
+use super::{PTX, TILE, VECTOR, shared, vector};
 use crate::axis::{AxisId, AxisSet};
 use crate::device::Target;
 use crate::dtype::DType;
@@ -26,6 +26,7 @@ pub struct Emission {
 pub enum Placement {
     Shared,
     Fragment(Size),
+    Vector(vector::Plan),
 }
 
 /// A choice of tiles on tensor cores: how many rows a block has, and up to which extent dims are on chip.
@@ -49,6 +50,7 @@ impl Placement {
     pub fn name(&self) -> String {
         match self {
             Placement::Shared => "shared tiles".into(),
+            Placement::Vector(plan) => plan.name(),
             Placement::Fragment(s) => {
                 format!("tensor cores, {:?} tiles, on chip up to {}{}", s.rows, s.chip, if s.aligned { ", aligned" } else { "" }).to_lowercase()
             }
@@ -150,7 +152,12 @@ pub fn emission(kernel: &Kernel, types: &[DType], programs: &[Program], target: 
             }
         }
     }
-    if let Some(number) = plain(programs) {
+    let mut takes_everything = false;
+    for (candidates, plan) in vector::menu::plans(programs, types) {
+        let placed = candidates.iter().any(|number| add(*number, Placement::Vector(plan)));
+        takes_everything |= placed && groups.is_empty() && plan.single && plan.home == vector::Home::Stream;
+    }
+    if let Some(number) = plain(programs).filter(|_| !takes_everything) {
         add(number, Placement::Shared);
     }
     all
@@ -175,7 +182,7 @@ fn products(program: &Program) -> Vec<AxisSet> {
 }
 
 /// Statements that stream, and loops: of programs with the same products the one with fewest is the best.
-fn passes(program: &Program) -> (usize, usize, usize) {
+pub(super) fn passes(program: &Program) -> (usize, usize, usize) {
     let all: Vec<&Statement> = program.launches.iter().flatten().flat_map(|p| p.statements()).map(|s| s.1).collect();
     let loops = all.iter().filter(|s| matches!(s, Statement::Loop(_))).count();
     let grid = program.launches.iter().flatten().map(|p| p.grid.iter().filter(|d| !p.dim(**d).batch).count()).sum();
@@ -183,7 +190,7 @@ fn passes(program: &Program) -> (usize, usize, usize) {
 }
 
 /// The programs worth tensor cores by the set of their products, each group with the fewest passes, and fewest grid dims, first.
-fn groups(programs: &[Program]) -> Vec<Vec<usize>> {
+pub(super) fn groups(programs: &[Program]) -> Vec<Vec<usize>> {
     let mut groups: Vec<(Vec<AxisSet>, Vec<usize>)> = vec![];
     for (i, p) in programs.iter().enumerate() {
         let work = products(p);
@@ -273,6 +280,13 @@ fn place(kernel: &Kernel, types: &[DType], program: &Program, number: usize, pla
                     write_part(&mut text, &cx, part, &name, &params, placed.body.text());
                     (tiles, placed, shared::THREADS)
                 }
+                Placement::Vector(plan) => {
+                    let (tiles, shape) = plan.shape(part, types)?;
+                    let cx = Context::new(part, i as u32, types, &tiles, &words, outputs);
+                    let placed = vector::place(&cx, shape)?;
+                    write_part(&mut text, &cx, part, &name, &params, placed.body.text());
+                    (tiles, placed, shape.threads())
+                }
                 Placement::Fragment(size) => {
                     let (tiles, shape) = size.shape(part, types, &bound)?;
                     let cx = Context::new(part, i as u32, types, &tiles, &words, outputs);
@@ -341,7 +355,8 @@ fn chip_guards(program: &Program, tiles: &crate::plan::Tiles) -> Vec<Guard> {
 fn header(kernel: &Kernel, types: &[DType], program: &Program, placement: &Placement) -> String {
     let types = kernel.params.iter().zip(types).map(|(p, t)| format!("{} = {t}", p.name)).collect::<Vec<_>>().join(", ");
     let name: String = program.name.chars().map(|c| if c == '\n' || c == '\\' { ' ' } else { c }).collect();
-    format!("// {}{}: {name}; {}\n{PTX}{TILE}\n", kernel.name, if types.is_empty() { String::new() } else { format!(" ({types})") }, placement.name())
+    let more = if matches!(placement, Placement::Vector(_)) { VECTOR } else { "" };
+    format!("// {}{}: {name}; {}\n{PTX}{TILE}{more}\n", kernel.name, if types.is_empty() { String::new() } else { format!(" ({types})") }, placement.name())
 }
 
 fn write_part(text: &mut String, cx: &Context, part: &Part, name: &str, params: &str, body: &str) {

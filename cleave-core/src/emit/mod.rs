@@ -12,9 +12,12 @@ pub mod frames;
 pub mod menu;
 pub mod part;
 pub mod shared;
+pub mod vector;
 
 pub use menu::{Emission, emission, instance};
 
 /// The tile primitives that every translation unit starts with: what needs PTX, and what is plain C++ over it.
 pub const PTX: &str = include_str!("cuda/ptx.cuh");
 pub const TILE: &str = include_str!("cuda/tile.cuh");
+/// What [`vector`] adds.
+pub const VECTOR: &str = include_str!("cuda/vector.cuh");
