@@ -101,6 +101,8 @@ pub struct Launch {
     pub shared_bytes: u32,
     /// Products run on tensor cores and values stay in registers; else every value goes through shared memory.
     pub tensor_cores: bool,
+    /// Values stay in registers and products run on the f32 units: for what memory bounds.
+    pub vector: bool,
     pub words: Vec<Word>,
     /// For each part the bytes of partial state that one item of one piece stores when the part is split (0: never split).
     pub partial_bytes: Vec<u64>,

@@ -14,6 +14,8 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--only", default="")
 parser.add_argument("--no-times", action="store_true")
 parser.add_argument("--no-checks", action="store_true")
+parser.add_argument("--show", type=int, default=4, help="how many of the entries and splits timed are shown")
+parser.add_argument("--budget", type=float, default=150.0, help="milliseconds for each timing")
 parser.add_argument("--jobs", type=int, default=os.cpu_count())
 options = parser.parse_args()
 here = os.path.dirname(os.path.abspath(__file__))
@@ -161,7 +163,7 @@ for case in cases:
 flush = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
 
 
-def bench(fn, budget_ms=150.0):
+def bench(fn, budget_ms=options.budget):
     for _ in range(3):
         fn()
     torch.cuda.synchronize()
@@ -208,9 +210,24 @@ def peers(case):
             z = F.rms_norm(t, (c,), gain, 1e-5)
             return F.silu(F.linear(z, w)) * F.linear(z, u)
         return [("torch", f)], 4.0 * m * c * j, 2.0 * (m * c + 2 * j * c + m * j)
+    if case["kernel"] in ("norm_qkv", "norm_logits", "project_add"):
+        named = {b["name"]: b["shape"] for b in case["buffers"][: case["inputs"]]}
+        weights = [bf(int(np.prod(s[:-1])), s[-1]) for n, s in named.items() if n.startswith("w")]
+        t, gain = bf(*named["x"]), bf(named["x"][-1])
+        if case["kernel"] == "project_add":
+            r = bf(*named["residual"])
+            f = lambda: torch.addmm(r, t, weights[0].t())
+        else:
+            def f():
+                z = F.rms_norm(t, (t.shape[-1],), gain, 1e-5)
+                return [F.linear(z, w) for w in weights]
+        return [("torch", f)], 2.0 * t.shape[0] * sum(w.numel() for w in weights), 2.0 * (t.numel() + sum(w.numel() + t.shape[0] * w.shape[0] for w in weights))
     shape = case["buffers"][0]["shape"]
     t = bf(*shape)
-    f = (lambda: torch.softmax(t, -1)) if "softmax" in case["kernel"] else (lambda: F.rms_norm(t, (shape[-1],), None, 1e-5))
+    gain = bf(shape[-1])
+    if "logsumexp" in case["kernel"]:
+        return [("torch", lambda: torch.logsumexp(t, -1))], 0.0, 2.0 * t.numel() + 4.0 * shape[0]
+    f = (lambda: torch.softmax(t, -1)) if "softmax" in case["kernel"] else (lambda: F.rms_norm(t, (shape[-1],), gain, 1e-5))
     return [("torch", f)], 0.0, 4.0 * t.numel()
 
 
@@ -235,8 +252,28 @@ def verify(case, buffers):
         a, b = v[0][:3].double(), v[1].double()
         want = a @ b if b.shape[0] == a.shape[1] and b.shape[1] == out.shape[1] else a @ b.t()
         got = out[:3]
+    elif case["kernel"] in ("softmax_rows", "logsumexp_rows"):
+        t = v[0][-3:].double()
+        want, got = torch.softmax(t, -1) if "softmax" in case["kernel"] else torch.logsumexp(t, -1), out[-3:]
     else:
-        return float("nan")
+        named = {b["name"]: t for b, t in zip(case["buffers"][:n], v)}
+        z = named["x"][-3:].double()
+        if "gain" in named:
+            z = z * torch.rsqrt((z * z).mean(-1, keepdim=True) + float(named["epsilon"])) * named["gain"].double()
+        last = lambda w: z @ w.reshape(-1, w.shape[-1])[-64:].double().t()
+        if case["kernel"] == "rms_norm_rows":
+            want = z[:, -64:]
+        elif case["kernel"] == "project_add":
+            want = last(named["w"]) + named["residual"][-3:, -64:].double()
+        elif case["kernel"] == "norm_swiglu":
+            want = F.silu(last(named["gate"])) * last(named["up"])
+        elif case["kernel"] == "norm_logits":
+            want = last(named["w"])
+        elif case["kernel"] == "norm_qkv":
+            want, out = last(named["wv"]), v[n + 2].double()
+        else:
+            return float("nan")
+        got = out[-3:, -64:]
     return float((got - want).norm() / want.norm())
 
 
@@ -284,5 +321,5 @@ for (kernel, what), r in best.items():
     rate = f"{r['flop'] / r['ms'] / 1e9:7.1f} {r['size'] / r['ms'] / 1e6:7.0f}"
     others = ", ".join(f"{n} {t * 1e3:.1f} ({t / r['ms']:.2f}x)" for n, t in r["peers"])
     print(f"{kernel} {what:36} {r['ms'] * 1e3:9.1f} {rate}  {r['entry']} s{r['splits']}  {r['error']:.1e} | {others}")
-    for ms, splits, entry, error in sorted(r["all"])[1:4]:
+    for ms, splits, entry, error in sorted(r["all"])[1 : options.show]:
         print(f"    {ms * 1e3:9.1f} {entry} s{splits} {error:.1e}")

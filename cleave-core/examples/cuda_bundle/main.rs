@@ -3,12 +3,14 @@
 //!
 //!     cargo run --release -p cleave-core --features compiler --example cuda_bundle -- <folder> [kernel] [sources]
 //!
-//! With `sources` it writes those alone.
+//! With `sources` it writes those alone; with `variants` in a further place also plans beside the menu's, to time.
 #[path = "../../tests/support/mod.rs"]
 mod support;
 use cleave_core::device::Target;
 use cleave_core::dtype::DType;
 use cleave_core::emit;
+use cleave_core::emit::menu::Placement;
+use cleave_core::emit::vector::{self, Hints, Home, Plan};
 use cleave_core::kernel::Kernel;
 use cleave_core::plan::Entry;
 use cleave_core::tile::Program;
@@ -40,8 +42,15 @@ fn checks(kernel: &Kernel) -> Vec<(Named, Vec<i64>)> {
     if names.len() > 6 {
         return vec![(each(&|i| [5, 16, 33, 2, 9, 3][i % 6]), vec![1]), (each(&|i| [17, 64, 16, 1, 2, 8][i % 6]), vec![1]), (each(&|_| 1), vec![1])];
     }
+    if names.len() < 3 {
+        let rows = [(5, 70), (3, 24), (2, 4104), (9, 1024), (3, 1100), (4, 8192), (1, 17416), (1, 1), (3, 0), (7, 3), (40, 513), (3, 16392)];
+        return rows.into_iter().map(|(m, n)| (each(&|i| if i == 0 { m } else { n }), vec![1])).collect();
+    }
     vec![
         (each(&|i| [5, 70, 33, 19, 2, 9][i % 6]), vec![1]),
+        (each(&|i| [3, 16, 8, 19, 2, 9][i % 6]), vec![1]),
+        (each(&|i| [2, 2056, 5, 4, 3, 6][i % 6]), vec![1]),
+        (each(&|i| [1, 4096, 3, 4, 2, 7][i % 6]), vec![1]),
         (each(&|i| [70, 65, 40, 24, 3, 20][i % 6]), vec![1]),
         (each(&|i| [1, 160, 32, 16, 4, 64][i % 6]), vec![1]),
         (each(&|_| 1), vec![1]),
@@ -74,13 +83,84 @@ fn timings(kernel: &Kernel) -> Vec<(&'static str, Named, Vec<i64>)> {
             ("matmul 1x4096x4096", vec![("M", 1), ("K", 4096), ("J", 4096), ("N", 4096)], vec![1]),
         ],
         "norm_swiglu" => vec![
+            ("rmsnorm swiglu 4096->14336 b1", vec![("M", 1), ("C", 4096), ("J", 14336)], vec![1]),
+            ("rmsnorm swiglu 4096->14336 b4", vec![("M", 4), ("C", 4096), ("J", 14336)], vec![1]),
+            ("rmsnorm swiglu 576->1536 b1", vec![("M", 1), ("C", 576), ("J", 1536)], vec![1]),
             ("rmsnorm swiglu 4096->14336 b16", vec![("M", 16), ("C", 4096), ("J", 14336)], vec![1]),
             ("rmsnorm swiglu 4096->14336 b4096", vec![("M", 4096), ("C", 4096), ("J", 14336)], vec![1]),
         ],
-        "softmax_rows" => vec![("softmax 8192x4096", vec![("M", 8192), ("N", 4096)], vec![1])],
-        "rms_norm_rows" => vec![("rmsnorm 8192x4096", vec![("M", 8192), ("C", 4096), ("N", 4096)], vec![1])],
+        "norm_qkv" => vec![
+            ("rmsnorm qkv 4096->6144 b1", vec![("M", 1), ("C", 4096), ("H", 32), ("F", 64), ("K", 8), ("J", 1024)], vec![1]),
+            ("rmsnorm qkv 576->960 b1", vec![("M", 1), ("C", 576), ("H", 9), ("F", 32), ("K", 3), ("J", 192)], vec![1]),
+        ],
+        "project_add" => vec![
+            ("project 4096->4096 b1", vec![("M", 1), ("J", 4096), ("C", 4096)], vec![1]),
+            ("project 14336->4096 b1", vec![("M", 1), ("J", 14336), ("C", 4096)], vec![1]),
+            ("project 1536->576 b1", vec![("M", 1), ("J", 1536), ("C", 576)], vec![1]),
+        ],
+        "norm_logits" => vec![
+            ("logits 4096->32768 b1", vec![("M", 1), ("C", 4096), ("V", 32768)], vec![1]),
+            ("logits 576->49152 b1", vec![("M", 1), ("C", 576), ("V", 49152)], vec![1]),
+        ],
+        "softmax_rows" | "logsumexp_rows" => {
+            [(8192, 4096), (4096, 32768), (65536, 512), (64, 131072)].into_iter().map(|(m, n)| (rows_name(m, n), vec![("M", m), ("N", n)], vec![1])).collect()
+        }
+        "rms_norm_rows" => [(8192, 4096), (65536, 576), (1024, 16384)].into_iter().map(|(m, n)| (rows_name(m, n), vec![("M", m), ("C", n)], vec![1])).collect(),
         _ => vec![],
     }
+}
+
+fn rows_name(rows: i64, columns: i64) -> &'static str {
+    Box::leak(format!("rows {rows}x{columns}").into_boxed_str())
+}
+
+/// Plans beside those of the menu, to see what threads, chunks and hints are worth.
+fn variants(kernel: &Kernel, programs: &[Program], types: &[DType]) -> Vec<(usize, Plan)> {
+    let menu = vector::menu::plans(programs, types);
+    let (on, off) = (Hints { evict_first: true, stores: false }, Hints { evict_first: false, stores: false });
+    let all = [on, off, Hints { evict_first: true, stores: true }];
+    let plan =
+        |(threads, group, rows, chunks, home): (u32, u32, u32, u32, Home), hints: Hints| Plan { threads, group, rows, single: false, chunks, home, hints };
+    let registers = Home::Registers;
+    let mut found = vec![];
+    let has_products = menu.iter().all(|m| m.1.rows > 1 || m.1.home == Home::Stream) && !kernel.name.contains("rows");
+    if has_products {
+        let Some((candidates, _)) = menu.first() else { return vec![] };
+        let shapes = [
+            (128, 128, 4, 2),
+            (128, 128, 2, 2),
+            (128, 128, 2, 4),
+            (128, 128, 1, 4),
+            (256, 256, 4, 2),
+            (256, 256, 2, 2),
+            (128, 32, 1, 4),
+            (128, 32, 2, 2),
+            (256, 32, 1, 2),
+            (512, 512, 8, 1),
+        ];
+        found.extend(shapes.iter().map(|(t, g, r, c)| (candidates[0], plan((*t, *g, *r, *c, Home::Stream), on))));
+        found.push((candidates[0], plan((128, 128, 2, 4, Home::Stream), off)))
+    } else {
+        let kept = menu[0].0[0];
+        let streamed = menu.iter().find(|m| m.1.home != registers).map_or(kept, |m| m.0[0]);
+        for hints in all {
+            let held = [(128, 128, 1, 4, registers), (256, 256, 1, 2, registers), (512, 512, 1, 8, registers)];
+            found.extend(held.iter().map(|s| (kept, plan(*s, hints))));
+            let shared = [(512, 512, 1, 4, Home::Shared(2)), (256, 256, 1, 4, Home::Shared(4))];
+            found.extend(shared.iter().map(|s| (streamed, plan(*s, hints))))
+        }
+        let held = [(64, 64, 1, 8, registers), (256, 256, 1, 4, registers), (128, 128, 1, 8, registers), (1024, 1024, 1, 4, registers)];
+        found.extend(held.iter().map(|s| (kept, plan(*s, on))));
+        let shared = [
+            (512, 512, 1, 8, Home::Shared(1)),
+            (1024, 1024, 1, 4, Home::Shared(1)),
+            (1024, 1024, 1, 2, Home::Shared(2)),
+            (512, 512, 1, 4, Home::Stream),
+            (1024, 1024, 1, 4, Home::Stream),
+        ];
+        found.extend(shared.iter().map(|s| (streamed, plan(*s, on))))
+    }
+    found
 }
 
 fn tensor_json(p: &Placed, fill: &str) -> String {
@@ -215,8 +295,28 @@ fn bundle(folder: &Path, manifest: &mut impl std::io::Write, kernel: &Kernel, ty
     if types.first().is_some_and(|t| *t != DType::BF16) {
         return;
     }
+    let mut tried = vec![];
+    if !timings(kernel).is_empty() && std::env::args().any(|a| a == "variants") {
+        for (i, (number, plan)) in variants(kernel, programs, types).into_iter().enumerate() {
+            let placement = Placement::Vector(plan);
+            match emit::menu::variant(kernel, types, programs, number, &placement) {
+                Ok((entry, source)) => {
+                    let file = format!("{tag}_v{i}.cu");
+                    std::fs::write(folder.join(&file), &source).unwrap();
+                    tried.push((entry, file, source.lines().next().unwrap_or("").trim_start_matches("// ").replace('"', "'")))
+                }
+                Err(e) => eprintln!("{tag}: no {}: {e}", placement.name()),
+            }
+        }
+    }
     for (what, named, lengths) in timings(kernel) {
         let problem = Problem::new(kernel, types, support::extents(kernel, &named), 0, &lengths, 1.0, false);
+        for (entry, file, title) in tried.iter().filter(|t| problem.admits(kernel, &t.0)) {
+            let split = entry.launches.iter().any(|l| l.partial_bytes.iter().any(|b| *b > 0));
+            for splits in [1, 2, 4, 8].into_iter().filter(|s| *s == 1 || split) {
+                case(manifest, kernel, &programs[entry.program as usize], entry, file, title, what, &problem, None, splits)
+            }
+        }
         for entry in emission.entries.iter().filter(|e| problem.admits(kernel, e)) {
             let split = entry.launches.iter().any(|l| l.partial_bytes.iter().any(|b| *b > 0));
             for splits in [1, 2, 4, 8, 16, 32].into_iter().filter(|s| *s == 1 || split) {

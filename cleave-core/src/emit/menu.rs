@@ -163,6 +163,11 @@ pub fn emission(kernel: &Kernel, types: &[DType], programs: &[Program], target: 
     all
 }
 
+/// A program under a placement that the menu may not hold, as the only module of its entry: to compare placements.
+pub fn variant(kernel: &Kernel, types: &[DType], programs: &[Program], number: usize, placement: &Placement) -> Result<(Entry, String), Refusal> {
+    place(kernel, types, &programs[number], number, placement, 0)
+}
+
 /// What a program computes by products of matrices: the axes of each, sorted.
 fn products(program: &Program) -> Vec<AxisSet> {
     let mut all: Vec<AxisSet> = vec![];
@@ -322,8 +327,8 @@ fn place(kernel: &Kernel, types: &[DType], program: &Program, number: usize, pla
             writeln!(source, "{call}").expect("a string takes all text")
         }
         source += "}\n\n";
-        let tensor_cores = matches!(placement, Placement::Fragment(_));
-        launches.push(Launch { module, symbol, threads, shared_bytes, tensor_cores, words: words.into_list(), partial_bytes });
+        let (tensor_cores, vector) = (matches!(placement, Placement::Fragment(_)), matches!(placement, Placement::Vector(_)));
+        launches.push(Launch { module, symbol, threads, shared_bytes, tensor_cores, vector, words: words.into_list(), partial_bytes });
         tiles.push(launch_tiles)
     }
     guards.extend(chip_guards(program, &tiles));

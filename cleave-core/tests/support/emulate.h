@@ -118,6 +118,9 @@ inline void copy16(u32 to, const void* from, int bytes) {
   memset(shared_memory + to, 0xff, 16);
   emulator::fibers[emulator::current].open.push_back({to, from, bytes});
 }
+inline void copy16(u32 to, const void* from, int bytes, u64) { copy16(to, from, bytes); }
+struct Kept {};
+inline void copy16(u32 to, const void* from, int bytes, Kept) { copy16(to, from, bytes); }
 inline void copy_commit() { auto& f = emulator::fibers[emulator::current]; f.groups.push_back(f.open); f.open.clear(); }
 template <int N> void copy_wait() {
   auto& g = emulator::fibers[emulator::current].groups;

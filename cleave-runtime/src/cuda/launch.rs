@@ -314,7 +314,7 @@ mod tests {
         };
         let parts = vec![part(vec![dim(k, Role::Grid), dim(g, Role::Grid), dim(n, Role::Chip)]), part(vec![dim(n, Role::Grid)])];
         let program = Program { launches: vec![parts], workspaces: vec![Workspace { axes: vec![k, n] }], ..Default::default() };
-        let launch = Launch { module: 0, symbol: "f".into(), threads: 128, shared_bytes: 0, tensor_cores: true, words, partial_bytes: vec![100, 8] };
+        let launch = Launch { module: 0, symbol: "f".into(), threads: 128, shared_bytes: 0, tensor_cores: true, vector: false, words, partial_bytes: vec![100, 8] };
         let entry = Entry { program: 0, target: Target::Portable, tiles: vec![vec![vec![1, 4, 256], vec![64]]], launches: vec![launch], guards: vec![] };
         let kernel = Kernel { name: "f".into(), graph, params: vec![], bounds: vec![] };
         (PlanFile { version: VERSION, key: 0, kernel, algorithms: vec![], programs: vec![program], instances: vec![] }, entry)

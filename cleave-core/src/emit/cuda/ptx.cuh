@@ -48,6 +48,12 @@ CLEAVE_DEVICE void copy16(u32 to, const void* from, int bytes) {
   u32 address = (u32)__cvta_generic_to_shared(shared_memory) + to;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(bytes) : "memory");
 }
+CLEAVE_DEVICE void copy16(u32 to, const void* from, int bytes, u64 policy) {
+  u32 address = (u32)__cvta_generic_to_shared(shared_memory) + to;
+  asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(address), "l"(from), "r"(bytes), "l"(policy) : "memory");
+}
+struct Kept {};  // in place of a policy: caches do as they please
+CLEAVE_DEVICE void copy16(u32 to, const void* from, int bytes, Kept) { copy16(to, from, bytes); }
 CLEAVE_DEVICE void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Waits until at most N groups of this thread's copies are in flight.
 template <int N> CLEAVE_DEVICE void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }

@@ -109,6 +109,8 @@ struct Writer<'a> {
     guards: RefCell<Vec<Guard>>,
     /// Declarations of the loop's body: up to which column an atom holds in each row.
     limits: RefCell<Vec<String>>,
+    /// Bytes of the tensors that are read once, as expressions.
+    streams: RefCell<Vec<String>>,
 }
 
 /// An element of a value in registers.
@@ -181,6 +183,7 @@ pub fn place(cx: &Context, shape: Shape, limit: u32) -> Result<Placed, Refusal> 
         packed: HashSet::new(),
         guards: Default::default(),
         limits: Default::default(),
+        streams: Default::default(),
     };
     w.check()?;
     let split = if cx.part.split { cx.part.split_loop() } else { None };
@@ -279,10 +282,13 @@ impl Writer<'_> {
         let mut lines = vec![];
         let mut coordinate = |name: &str, value: String| {
             if text.contains(name) {
-                lines.push(format!("const int {name} = {value};"))
+                lines.push(format!("const {} {name} = {value};", if name == "policy" { "cleave::u64" } else { "int" }))
             }
         };
         let row = self.row_name();
+        if !self.streams.borrow().is_empty() {
+            coordinate("policy", format!("cleave::stream_policy({})", self.streams.borrow().join(" + ")))
+        }
         coordinate("warp_column", format!("cleave::warp() / {} % {}", s.warp_rows, s.warp_columns));
         coordinate("warp_loop", format!("cleave::warp() / {}", s.warp_rows * s.warp_columns));
         if text.contains(&row) || text.contains("warp_row ") || text.contains("warp_row)") || text.contains("warp_row,") {

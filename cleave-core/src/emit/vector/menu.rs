@@ -21,10 +21,10 @@ const PRODUCT: Plan = Plan { threads: 128, group: 128, rows: 4, single: false, c
 
 /// Plans in the order of the menu, each with the programs to try for it.
 pub fn plans(programs: &[Program], _types: &[DType]) -> Vec<(Vec<usize>, Plan)> {
-    let single: Vec<usize> = (0..programs.len()).filter(|i| programs[*i].launches.len() == 1 && is_flat(&programs[*i])).collect();
+    let single: Vec<usize> = (0..programs.len()).filter(|i| programs[*i].launches.len() == 1 && !on_chip(&programs[*i])).collect();
     let products = groups(programs);
     if !products.is_empty() {
-        let best = |group: &Vec<usize>| group.iter().copied().filter(|i| single.contains(i) && !keeps(&programs[*i])).collect::<Vec<_>>();
+        let best = |group: &Vec<usize>| group.iter().copied().filter(|i| single.contains(i) && !keeps(&programs[*i]) && !nests(&programs[*i])).collect::<Vec<_>>();
         return products
             .iter()
             .map(best)
@@ -45,9 +45,12 @@ pub fn plans(programs: &[Program], _types: &[DType]) -> Vec<(Vec<usize>, Plan)> 
     vec![(single.clone(), SHORT), (single, MIDDLE), (streamed.clone(), LONG), (streamed.clone(), ENDLESS), (streamed, ANY)]
 }
 
-/// Whether no loop holds another, and no dim is on chip.
-fn is_flat(program: &Program) -> bool {
-    program.launches.iter().flatten().all(|p| p.dims.iter().all(|d| d.role != Role::Chip))
+fn on_chip(program: &Program) -> bool {
+    program.launches.iter().flatten().any(|p| p.dims.iter().any(|d| d.role == Role::Chip))
+}
+
+fn nests(program: &Program) -> bool {
+    program.launches.iter().flatten().any(|p| p.statements().iter().any(|s| s.0 > 0 && matches!(s.1, Statement::Loop(_))))
 }
 
 fn keeps(program: &Program) -> bool {

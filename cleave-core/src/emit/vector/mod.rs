@@ -110,11 +110,16 @@ pub fn place(cx: &Context, shape: Shape) -> Result<Placed, Refusal> {
     let mut partial = 0;
     w.inline(&cx.part.body);
     w.reserve_slots();
+    // readings first: what an epilogue needs is there when the loops end
+    for s in cx.part.body.iter().filter(|s| matches!(s, Statement::Load { .. })) {
+        w.statement(s)?
+    }
     for (i, s) in cx.part.body.iter().enumerate() {
         if split == Some(i) {
             w.before_split = false
         }
         match s {
+            Statement::Load { .. } => {}
             Statement::Loop(l) => partial = w.enter(l, split == Some(i))?.max(partial),
             s => w.statement(s)?,
         }
@@ -176,7 +181,8 @@ impl Writer<'_> {
         let s = &self.shape;
         let thread = if s.groups == 1 { "cleave::thread()".to_string() } else { format!("cleave::thread() % {}", s.group) };
         let offset = if s.width == 1 { thread } else { format!("{thread} * {}", s.width) };
-        let start = if s.home == Home::Registers && self.cx.part.dim(s.lane).role == Role::Loop { String::new() } else { format!("{} + ", self.cx.start(s.lane)) };
+        let start =
+            if s.home == Home::Registers && self.cx.part.dim(s.lane).role == Role::Loop { String::new() } else { format!("{} + ", self.cx.start(s.lane)) };
         format!("const int {} = {start}{offset};", self.lane_name())
     }
     fn coordinates(&self) -> Vec<String> {
@@ -362,7 +368,11 @@ impl Writer<'_> {
         }
         for s in body {
             if let Statement::Map { node } = s {
-                if uses.get(node).is_none_or(|n| *n <= 1) { self.inlined.insert(*node) } else { self.inlined.remove(node) };
+                if uses.get(node).is_none_or(|n| *n <= 1) {
+                    self.inlined.insert(*node)
+                } else {
+                    self.inlined.remove(node)
+                };
             }
         }
     }
