@@ -9,7 +9,7 @@ mod support;
 use cleave_core::device::Target;
 use cleave_core::dtype::DType;
 use cleave_core::emit;
-use cleave_core::emit::menu::Placement;
+use cleave_core::emit::menu::{Height, Placement, Size};
 use cleave_core::emit::vector::{self, Hints, Home, Plan};
 use cleave_core::kernel::Kernel;
 use cleave_core::plan::Entry;
@@ -115,12 +115,23 @@ fn rows_name(rows: i64, columns: i64) -> &'static str {
 }
 
 /// Plans beside those of the menu, to see what threads, chunks and hints are worth.
-fn variants(kernel: &Kernel, programs: &[Program], types: &[DType]) -> Vec<(usize, Plan)> {
+fn variants(kernel: &Kernel, programs: &[Program], types: &[DType]) -> Vec<(usize, Placement)> {
+    if kernel.name == "attention" {
+        return low_variants(programs);
+    }
     let menu = vector::menu::plans(programs, types);
     let (on, off) = (Hints { evict_first: true, stores: false }, Hints { evict_first: false, stores: false });
     let all = [on, off, Hints { evict_first: true, stores: true }];
-    let plan =
-        |(threads, group, rows, chunks, home): (u32, u32, u32, u32, Home), hints: Hints| Plan { threads, group, rows, single: false, chunks, home, hints };
+    let plan = |(threads, group, rows, chunks, home): (u32, u32, u32, u32, Home), hints: Hints| Plan {
+        threads,
+        group,
+        rows,
+        few: 1,
+        single: false,
+        chunks,
+        home,
+        hints,
+    };
     let registers = Home::Registers;
     let mut found = vec![];
     let has_products = menu.iter().all(|m| m.1.rows > 1 || m.1.home == Home::Stream) && !kernel.name.contains("rows");
@@ -139,7 +150,9 @@ fn variants(kernel: &Kernel, programs: &[Program], types: &[DType]) -> Vec<(usiz
             (512, 512, 8, 1),
         ];
         found.extend(shapes.iter().map(|(t, g, r, c)| (candidates[0], plan((*t, *g, *r, *c, Home::Stream), on))));
-        found.push((candidates[0], plan((128, 128, 2, 4, Home::Stream), off)))
+        found.push((candidates[0], plan((128, 128, 2, 4, Home::Stream), off)));
+        found.push((candidates[0], Plan { few: 4, ..plan((128, 128, 2, 2, Home::Stream), on) }));
+        found.push((candidates[0], Plan { few: 4, ..plan((256, 256, 2, 1, Home::Stream), on) }))
     } else {
         let kept = menu[0].0[0];
         let streamed = menu.iter().find(|m| m.1.home != registers).map_or(kept, |m| m.0[0]);
@@ -160,7 +173,14 @@ fn variants(kernel: &Kernel, programs: &[Program], types: &[DType]) -> Vec<(usiz
         ];
         found.extend(shared.iter().map(|s| (streamed, plan(*s, on))))
     }
-    found
+    found.into_iter().filter(|f| menu.iter().all(|m| m.1 != f.1)).map(|(number, plan)| (number, Placement::Vector(plan))).collect()
+}
+
+/// Decoding on tensor cores, by warps.
+fn low_variants(programs: &[Program]) -> Vec<(usize, Placement)> {
+    let Some(number) = programs.iter().position(|p| p.algorithm > 0 && p.name.contains("on chip E D")) else { return vec![] };
+    let size = |warps, aligned| Placement::Fragment(Size { rows: Height::Low, chip: 128, aligned, warps });
+    vec![(number, size(4, true)), (number, size(8, true)), (number, size(2, true))]
 }
 
 fn tensor_json(p: &Placed, fill: &str) -> String {
@@ -297,8 +317,7 @@ fn bundle(folder: &Path, manifest: &mut impl std::io::Write, kernel: &Kernel, ty
     }
     let mut tried = vec![];
     if !timings(kernel).is_empty() && std::env::args().any(|a| a == "variants") {
-        for (i, (number, plan)) in variants(kernel, programs, types).into_iter().enumerate() {
-            let placement = Placement::Vector(plan);
+        for (i, (number, placement)) in variants(kernel, programs, types).into_iter().enumerate() {
             match emit::menu::variant(kernel, types, programs, number, &placement) {
                 Ok((entry, source)) => {
                     let file = format!("{tag}_v{i}.cu");

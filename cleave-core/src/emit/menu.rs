@@ -36,6 +36,8 @@ pub struct Size {
     pub chip: u32,
     /// Takes only tensors that can be read in chunks of 16 bytes.
     pub aligned: bool,
+    /// Warps that share the loop of few rows.
+    pub warps: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,7 +54,8 @@ impl Placement {
             Placement::Shared => "shared tiles".into(),
             Placement::Vector(plan) => plan.name(),
             Placement::Fragment(s) => {
-                format!("tensor cores, {:?} tiles, on chip up to {}{}", s.rows, s.chip, if s.aligned { ", aligned" } else { "" }).to_lowercase()
+                let warps = if s.warps == 4 { String::new() } else { format!(", {} warps", s.warps) };
+                format!("tensor cores, {:?} tiles, on chip up to {}{}{warps}", s.rows, s.chip, if s.aligned { ", aligned" } else { "" }).to_lowercase()
             }
         }
     }
@@ -72,7 +75,7 @@ impl Size {
         let (blocks, warp_rows, warp_columns, warp_loop, columns, step, stages) = match (self.rows, column.is_some()) {
             (Height::Tall, false) if wide || self.chip > 128 => (1, 4, 1, 1, 0, 32, 2),
             (Height::Tall, false) => (2, 4, 1, 1, 0, 64, 2),
-            (Height::Low, false) => (1, 1, 1, 4, 0, 64, if self.chip > 128 { 2 } else { 3 }),
+            (Height::Low, false) => (1, 1, 1, self.warps, 0, 16 * self.warps, if self.chip > 128 { 2 } else { 3 }),
             (Height::Tall, true) if wide => (1, 4, 2, 1, 64, if work.computed { 16 } else { 32 }, 3),
             // an operand that is computed passes through registers
             (Height::Tall, true) if work.computed => (2, 4, 2, 1, if work.products + work.read_after > 2 { 64 } else { 128 }, 32, 4),
@@ -142,7 +145,7 @@ pub fn emission(kernel: &Kernel, types: &[DType], programs: &[Program], target: 
             };
             let entries = sizes.iter().filter(|(rows, chip)| {
                 let aligned = !wide && (*rows == Height::Tall || *chip > 128);
-                add(number, Placement::Fragment(Size { rows: *rows, chip: *chip, aligned }))
+                add(number, Placement::Fragment(Size { rows: *rows, chip: *chip, aligned, warps: 4 }))
             });
             if entries.count() > 0 {
                 placed.push(number)

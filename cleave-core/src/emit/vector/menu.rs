@@ -6,25 +6,26 @@ use crate::tile::{Program, Role, Statement};
 
 const HINTS: Hints = Hints { evict_first: true, stores: false };
 /// Rows of a reduction that end in registers: by warps, by blocks.
-const SHORT: Plan = Plan { threads: 128, group: 32, rows: 1, single: false, chunks: 4, home: Home::Registers, hints: HINTS };
-const MIDDLE: Plan = Plan { threads: 256, group: 256, rows: 1, single: false, chunks: 4, home: Home::Registers, hints: HINTS };
+const SHORT: Plan = Plan { threads: 128, group: 32, rows: 1, few: 1, single: false, chunks: 4, home: Home::Registers, hints: HINTS };
+const MIDDLE: Plan = Plan { threads: 256, group: 256, rows: 1, few: 1, single: false, chunks: 4, home: Home::Registers, hints: HINTS };
 /// Rows of up to 64 KB in 16-bit types.
-const LONG: Plan = Plan { threads: 512, group: 512, rows: 1, single: false, chunks: 4, home: Home::Shared(2), hints: HINTS };
-const ENDLESS: Plan = Plan { threads: 256, group: 256, rows: 1, single: false, chunks: 4, home: Home::Stream, hints: HINTS };
+const LONG: Plan = Plan { threads: 512, group: 512, rows: 1, few: 1, single: false, chunks: 4, home: Home::Shared(2), hints: HINTS };
+const ENDLESS: Plan = Plan { threads: 256, group: 256, rows: 1, few: 1, single: false, chunks: 4, home: Home::Stream, hints: HINTS };
 /// Any strides and extents: a chunk is one element.
-const ANY: Plan = Plan { threads: 256, group: 256, rows: 1, single: true, chunks: 4, home: Home::Stream, hints: HINTS };
+const ANY: Plan = Plan { threads: 256, group: 256, rows: 1, few: 1, single: true, chunks: 4, home: Home::Stream, hints: HINTS };
 /// Operations on elements alone.
-const FLAT: Plan = Plan { threads: 128, group: 32, rows: 1, single: false, chunks: 2, home: Home::Stream, hints: HINTS };
-const FLAT_ANY: Plan = Plan { threads: 128, group: 32, rows: 1, single: true, chunks: 4, home: Home::Stream, hints: HINTS };
+const FLAT: Plan = Plan { threads: 128, group: 32, rows: 1, few: 1, single: false, chunks: 2, home: Home::Stream, hints: HINTS };
+const FLAT_ANY: Plan = Plan { threads: 128, group: 32, rows: 1, few: 1, single: true, chunks: 4, home: Home::Stream, hints: HINTS };
 /// Products with one row: a block for the weights of a few outputs.
-const PRODUCT: Plan = Plan { threads: 128, group: 128, rows: 4, single: false, chunks: 2, home: Home::Stream, hints: HINTS };
+const PRODUCT: Plan = Plan { threads: 128, group: 128, rows: 4, few: 1, single: false, chunks: 2, home: Home::Stream, hints: HINTS };
 
 /// Plans in the order of the menu, each with the programs to try for it.
 pub fn plans(programs: &[Program], _types: &[DType]) -> Vec<(Vec<usize>, Plan)> {
     let single: Vec<usize> = (0..programs.len()).filter(|i| programs[*i].launches.len() == 1 && !on_chip(&programs[*i])).collect();
     let products = groups(programs);
     if !products.is_empty() {
-        let best = |group: &Vec<usize>| group.iter().copied().filter(|i| single.contains(i) && !keeps(&programs[*i]) && !nests(&programs[*i])).collect::<Vec<_>>();
+        let best =
+            |group: &Vec<usize>| group.iter().copied().filter(|i| single.contains(i) && !keeps(&programs[*i]) && !nests(&programs[*i])).collect::<Vec<_>>();
         return products
             .iter()
             .map(best)

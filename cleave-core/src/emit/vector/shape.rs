@@ -52,6 +52,8 @@ pub struct Plan {
     pub threads: u32,
     pub group: u32,
     pub rows: u32,
+    /// Positions of the next grid dim, which a thread unrolls: the few rows that a product's weights meet at once.
+    pub few: u32,
     /// Chunks are single elements: for any strides and extents.
     pub single: bool,
     pub chunks: u32,
@@ -100,13 +102,14 @@ impl Plan {
         };
         let each = if self.single { "elements" } else { "chunks" };
         let rows = if self.rows > 1 { format!(" {} rows", self.rows) } else { " a row".into() };
+        let few = if self.few > 1 { format!(" by {}", self.few) } else { String::new() };
         let hints = match (self.hints.evict_first, self.hints.stores) {
             (true, false) => "",
             (false, false) => ", no hints",
             (true, true) => ", streaming stores",
             (false, true) => ", streaming stores only",
         };
-        format!("vector, {} of {} threads{rows}, {} {each}{home}{hints}", self.group, self.threads, self.chunks)
+        format!("vector, {} of {} threads{rows}{few}, {} {each}{home}{hints}", self.group, self.threads, self.chunks)
     }
     /// The tiles and the shape of a part.
     pub fn shape(&self, part: &Part, types: &[DType]) -> Result<(Vec<u32>, Shape), Refusal> {
@@ -121,9 +124,11 @@ impl Plan {
             None => (self.threads, 1, 1),
         };
         let shape = Shape { lane, row, group, groups, rows, width, chunks: self.chunks, home, hints: self.hints };
+        let few = part.grid.iter().rev().copied().find(|d| *d != lane && Some(*d) != row && !part.dim(*d).batch);
         let tile = |d: DimId| match d {
             _ if d == lane => shape.tile(),
             _ if Some(d) == row => groups * rows,
+            _ if Some(d) == few => self.few,
             _ => 1,
         };
         Ok(((0..part.dims.len() as u8).map(|d| tile(DimId(d))).collect(), shape))
