@@ -88,15 +88,15 @@ impl Writer<'_> {
         }
         Ok(())
     }
-    /// Whether a value is 0 wherever the lane dim is beyond its bounds: it is read there as 0, or a product of such values.
-    pub(super) fn vanishes(&self, node: NodeId) -> bool {
+    /// Whether a value is 0 wherever a dim is beyond its bounds: it is read there as 0, or a product of such values.
+    pub(super) fn vanishes(&self, node: NodeId, dim: DimId) -> bool {
         let g = &self.cx.part.graph;
-        if self.loops.iter().any(|l| l.0 == self.shape.lane && l.2) {
+        if self.loops.iter().any(|l| l.0 == dim && l.2) {
             return false;
         }
         match g.op(node) {
-            Op::Input { .. } => self.varies(node),
-            Op::Product(exponents) => exponents.iter().all(|e| *e > 0) && g.operands(node).iter().all(|x| self.vanishes(*x)),
+            Op::Input { .. } => self.cx.part.of(node).contains(dim),
+            Op::Product(exponents) => exponents.iter().all(|e| *e > 0) && g.operands(node).iter().all(|x| self.vanishes(*x, dim)),
             _ => false,
         }
     }

@@ -49,7 +49,8 @@ impl Writer<'_> {
             true => self.run_once(l)?,
             false => self.stream(l, split)?,
         }
-        if !along {
+        let shared = Some(l.dim) == self.shape.share;
+        if !along && !shared {
             return Ok(0); // every thread has gone the same way, or has elements of its own
         }
         self.join(l)?;
@@ -107,7 +108,8 @@ impl Writer<'_> {
         let bounds = self.cx.loop_bounds(&mut self.code, l, false);
         let (low, high) = (bounds.low.clone(), bounds.high.clone());
         self.code.line(format!("int first = {low} / {tile}, last = {low} < {high} ? ({high} + {}) / {tile} : first;", tile - 1));
-        if split && self.shape.home == Home::Stream && l.dim == self.shape.lane {
+        let pieces = l.dim == self.shape.lane || Some(l.dim) == self.shape.share;
+        if split && self.shape.home == Home::Stream && pieces {
             self.code.line("const int tiles = last - first;");
             self.code.line("last = first + (int)((cleave::i64)tiles * (piece + 1) / pieces);");
             self.code.line("first = first + (int)((cleave::i64)tiles * piece / pieces);")
@@ -117,6 +119,9 @@ impl Writer<'_> {
         self.code.line(format!("const int {} = tile * {tile};", self.cx.start(l.dim)));
         if l.dim == self.shape.lane {
             let line = self.lane_line();
+            self.code.line(line)
+        } else if Some(l.dim) == self.shape.share {
+            let line = self.row_line(l.dim);
             self.code.line(line)
         }
         self.loops.push((l.dim, bounds, !l.domain.is_empty()));

@@ -11,15 +11,20 @@ impl Writer<'_> {
         let found = all.iter().find_map(|(_, s)| if let Statement::Loop(l) = s { l.states.iter().find(|s| s.frame == Some(frame)).cloned() } else { None });
         found.ok_or_else(|| format!("t{} has no state", frame.0))
     }
-    fn value_at(&self, node: NodeId) -> String {
+    pub(super) fn value_at(&self, node: NodeId) -> String {
         let element = if self.varies(node) { "[v][e]" } else { "" };
         format!("{}{}{element}", self.cx.value_name(node), self.indices(self.cx.part.of(node)))
+    }
+    /// Opens loops over the elements of a frame.
+    pub(super) fn open_frame(&mut self, frame: NodeId) -> usize {
+        let n = self.open_unrolled(self.cx.part.of(frame));
+        if self.varies(frame) { n + self.open_chunks() + self.open_elements() } else { n }
     }
     /// Opens loops over what a member has beyond its frame.
     fn open_member(&mut self, m: &Member, frame: Option<NodeId>) -> usize {
         let beyond = frame.map_or(DimSet::EMPTY, |f| self.cx.part.of(f));
         let mut n = self.open_unrolled(self.cx.part.of(m.node).difference(beyond));
-        if self.varies(m.node) {
+        if self.varies(m.node) && !frame.is_some_and(|f| self.varies(f)) {
             n += self.open_chunks() + self.open_elements()
         }
         n
@@ -79,7 +84,7 @@ impl Writer<'_> {
                 continue;
             };
             let row = frames::code(self.kind(f));
-            let outer = self.open_unrolled(self.cx.part.of(f));
+            let outer = self.open_frame(f);
             self.code.open("{");
             let (at, other) = (self.value_at(f), theirs(self, f));
             self.code.line(format!("const float mine = {at}, other = {other};"));
@@ -103,34 +108,43 @@ impl Writer<'_> {
         self.merge_states(l, &|w, n| format!("cleave::shuffle_xor({}, mask)", w.value_at(n)));
         self.code.close("}")
     }
-    /// States in the order of their words, each with its first, and the words of a group.
+    /// States in the order of their words, each with its first, and the words of a thread.
     fn words(&self, l: &Loop) -> (Vec<(NodeId, u32)>, u32) {
         let (mut all, mut at) = (vec![], 0);
         for n in l.states.iter().flat_map(|s| s.frame.into_iter().chain(s.members.iter().map(|m| m.node))) {
             all.push((n, at));
-            at += self.unrolled(self.cx.part.of(n)).iter().map(|d| self.local(*d)).product::<u32>()
+            let chunks = if self.varies(n) { self.shape.chunks * self.shape.width } else { 1 };
+            at += chunks * self.unrolled(self.cx.part.of(n)).iter().map(|d| self.local(*d)).product::<u32>()
         }
         (all, at)
     }
-    /// The word of a state's element at hand.
-    fn word(&self, words: &[(NodeId, u32)], node: NodeId) -> String {
+    /// The word of a state's element at hand, words lying `stride` apart.
+    fn word(&self, words: &[(NodeId, u32)], node: NodeId, stride: u32) -> String {
         let first = words.iter().find(|w| w.0 == node).map_or(0, |w| w.1);
-        let dims = self.unrolled(self.cx.part.of(node));
-        let i = dims.iter().fold(String::new(), |s, d| if s.is_empty() { self.index(*d) } else { format!("({s}) * {} + {}", self.local(*d), self.index(*d)) });
-        if i.is_empty() { first.to_string() } else { format!("{first} + {i}") }
+        let mut radices: Vec<(String, u32)> = self.unrolled(self.cx.part.of(node)).iter().map(|d| (self.index(*d), self.local(*d))).collect();
+        if self.varies(node) {
+            radices.extend([("v".into(), self.shape.chunks), ("e".into(), self.shape.width)])
+        }
+        let i = radices.iter().fold(String::new(), |s, (i, n)| if s.is_empty() { i.clone() } else { format!("({s}) * {n} + {i}") });
+        let word = if i.is_empty() { first.to_string() } else { format!("{first} + {i}") };
+        if stride == 1 { word } else { format!("({word}) * {stride}") }
     }
-    fn copy_states(&mut self, words: &[(NodeId, u32)], to_memory: bool) {
+    fn copy_states(&mut self, words: &[(NodeId, u32)], stride: u32, to_memory: bool) {
         for (node, _) in words {
-            let n = self.open_unrolled(self.cx.part.of(*node));
-            let (x, word) = (self.value_at(*node), self.word(words, *node));
+            let n = self.open_frame(*node);
+            let (x, word) = (self.value_at(*node), self.word(words, *node, stride));
             self.code.line(if to_memory { format!("mine[{word}] = {x};") } else { format!("{x} = theirs[{word}];") });
             self.close(n)
         }
     }
-    /// The shares of a group's threads, after which every thread of it has the whole.
+    /// The shares of the threads along a loop, after which every thread that holds an element has the whole of it.
     pub(super) fn join(&mut self, l: &Loop) -> Result<(), Refusal> {
         let (words, count) = self.words(l);
         if count == 0 {
+            return Ok(());
+        }
+        if self.shape.share.is_some() {
+            self.join_groups(l, &words, count);
             return Ok(());
         }
         self.merge_lanes(l, 32);
@@ -142,44 +156,79 @@ impl Writer<'_> {
             self.code.line("cleave::barrier();");
             self.code.open("if (cleave::lane() == 0) {");
             self.code.line(format!("float* const mine = states + cleave::warp() * {count};"));
-            self.copy_states(&words, true);
+            self.copy_states(&words, 1, true);
             self.code.close("}");
             self.code.line("cleave::barrier();");
             let first = if self.shape.groups == 1 { String::new() } else { format!("cleave::warp() / {warps} * {warps} + ") };
             self.code.line(format!("const float* const theirs = states + ({first}cleave::lane() % {warps}) * {count};"));
-            self.copy_states(&words, false);
+            self.copy_states(&words, 1, false);
             self.merge_lanes(l, warps);
             self.code.close("}");
-            self.shared = self.shared.max(16 + all * count * 4)
+            let used = 16 + all * count * 4;
+            if !self.slots.is_empty() && used > self.shape.room() {
+                return Err(format!("{used} bytes of states beside rows in shared memory"));
+            }
+            self.shared = self.shared.max(used)
         }
         Ok(())
     }
-    /// After a split loop: every piece but the last to arrive leaves its states and ends; the lanes of the last one take the pieces in turn.
+    /// Groups that shared a loop or pieces: each thread merges the states of those that hold the same elements, in order.
+    fn join_groups(&mut self, l: &Loop, words: &[(NodeId, u32)], count: u32) {
+        let (group, groups) = (self.shape.group, self.shape.groups);
+        self.code.open("{  // the groups that shared the loop");
+        self.code.line(format!("float* const states = (float*)(cleave::shared_memory + 16) + cleave::thread() % {group};"));
+        self.code.line("cleave::barrier();");
+        self.code.line(format!("float* const mine = states + cleave::warp() / {} * {};", group / 32, count * group));
+        self.copy_states(words, group, true);
+        self.code.line("cleave::barrier();");
+        self.reset(l);
+        self.code.line("CLEAVE_ONCE");
+        self.code.open(format!("for (int other = 0; other < {groups}; other++) {{"));
+        self.code.line(format!("const float* const theirs = states + other * {};", count * group));
+        self.merge_states(l, &|w, n| format!("theirs[{}]", w.word(words, n, group)));
+        self.code.close("}");
+        self.code.close("}");
+        self.shared = self.shared.max(16 + groups * count * group * 4)
+    }
+    /// After a split loop: every piece but the last to arrive leaves its states and ends; lanes, or groups, of the last one take the pieces
+    /// in turn.
     pub(super) fn merge_pieces(&mut self, l: &Loop) -> Result<u64, Refusal> {
         let (words, count) = self.words(l);
         if count == 0 {
             return Ok(0);
         }
-        let floats = count * self.shape.groups;
+        let (group, groups, apart) = (self.shape.group, self.shape.groups, self.shape.share.is_some());
+        // states that vary along the lane dim: a thread's words lie a group apart
+        let (floats, stride) = if apart { (count * group, group) } else { (count * groups, 1) };
+        let place = match (apart, groups) {
+            (true, _) => format!(" + cleave::thread() % {group}"),
+            (false, 1) => String::new(),
+            (false, _) => format!(" + cleave::warp() / {} * {count}", group / 32),
+        };
         let number = self.cx.number;
         let (partials, counters) = (self.cx.name("partials", "partials"), self.cx.name("counters", "counters"));
         self.cx.words.constant(Word::Partials(number), |w| format!("float* const {partials} = (float*){w};"));
         self.cx.words.constant(Word::Counters(number), |w| format!("cleave::u32* const {counters} = (cleave::u32*){w};"));
-        let group = if self.shape.groups == 1 { String::new() } else { format!(" + cleave::warp() / {} * {count}", self.shape.group / 32) };
         self.code.open("if (pieces > 1) {  // the last piece to arrive merges all");
-        self.code.line(format!("float* const states = {partials} + (cleave::i64)item * pieces * {floats}{group};"));
-        self.code.open(format!("if ({}) {{", self.leader()));
+        self.code.line(format!("float* const states = {partials} + (cleave::i64)item * pieces * {floats}{place};"));
+        let writers = if apart { format!("cleave::thread() < {group}") } else { self.leader() };
+        self.code.open(format!("if ({writers}) {{"));
         self.code.line(format!("float* const mine = states + (cleave::i64)piece * {floats};"));
-        self.copy_states(&words, true);
+        self.copy_states(&words, stride, true);
         self.code.close("}");
         self.code.line(format!("if (!cleave::last_to_arrive({counters} + item, pieces, 0)) return;"));
         self.reset(l);
+        let (first, step) = if apart { (format!("cleave::warp() / {}", group / 32), groups) } else { ("cleave::lane()".into(), 32) };
         self.code.line("CLEAVE_ONCE");
-        self.code.open("for (int at = cleave::lane(); at < pieces; at += 32) {");
+        self.code.open(format!("for (int at = {first}; at < pieces; at += {step}) {{"));
         self.code.line(format!("const float* const theirs = states + (cleave::i64)at * {floats};"));
-        self.merge_states(l, &|w, n| format!("theirs[{}]", w.word(&words, n)));
+        self.merge_states(l, &|w, n| format!("theirs[{}]", w.word(&words, n, stride)));
         self.code.close("}");
-        self.merge_lanes(l, 32);
+        if apart {
+            self.join_groups(l, &words, count)
+        } else {
+            self.merge_lanes(l, 32)
+        }
         self.code.close("}");
         Ok(floats as u64 * 4)
     }

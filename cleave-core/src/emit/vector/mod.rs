@@ -146,7 +146,7 @@ impl Writer<'_> {
     }
     /// The positions of a dim that a thread holds, of the lane dim excepted.
     fn local(&self, dim: DimId) -> u32 {
-        if Some(dim) == self.shape.row { self.shape.rows } else { self.cx.tile(dim) }
+        if Some(dim) == self.shape.row || Some(dim) == self.shape.share { self.shape.rows } else { self.cx.tile(dim) }
     }
     /// The dims of a set that are unrolled, outermost first.
     fn unrolled(&self, dims: DimSet) -> Vec<DimId> {
@@ -173,7 +173,8 @@ impl Writer<'_> {
     }
     /// The position of a dim other than the lane dim.
     fn position(&self, dim: DimId) -> String {
-        let start = if Some(dim) == self.shape.row && self.cx.tile(dim) > 1 { self.row_name(dim) } else { self.cx.start(dim) };
+        let start =
+            if (Some(dim) == self.shape.row || Some(dim) == self.shape.share) && self.cx.tile(dim) > 1 { self.row_name(dim) } else { self.cx.start(dim) };
         if self.local(dim) > 1 { format!("({start} + {})", self.index(dim)) } else { start }
     }
     /// The line that says where a thread's first chunk lies, given the tile's start.
@@ -185,6 +186,13 @@ impl Writer<'_> {
             if s.home == Home::Registers && self.cx.part.dim(s.lane).role == Role::Loop { String::new() } else { format!("{} + ", self.cx.start(s.lane)) };
         format!("const int {} = {start}{offset};", self.lane_name())
     }
+    /// The line that says where a group's positions of the row dim, or of the shared one, start.
+    fn row_line(&self, dim: DimId) -> String {
+        let s = &self.shape;
+        let step = if s.rows > 1 { format!(" * {}", s.rows) } else { String::new() };
+        let group = if s.groups > 1 { format!(" + cleave::warp() / {}{step}", s.group / 32) } else { String::new() };
+        format!("const int {} = {}{group};", self.row_name(dim), self.cx.start(dim))
+    }
     fn coordinates(&self) -> Vec<String> {
         let mut lines = vec![];
         let text = self.code.text();
@@ -193,9 +201,10 @@ impl Writer<'_> {
             && self.cx.tile(row) > 1
             && text.contains(&self.row_name(row))
         {
-            let step = if s.rows > 1 { format!(" * {}", s.rows) } else { String::new() };
-            let group = if s.groups > 1 { format!(" + cleave::warp() / {}{step}", s.group / 32) } else { String::new() };
-            lines.push(format!("const int {} = {}{group};", self.row_name(row), self.cx.start(row)))
+            lines.push(self.row_line(row))
+        }
+        if self.cx.part.split && !text.contains("piece") {
+            lines.push("(void)piece;".into())
         }
         let fixed = s.home == Home::Registers || self.cx.part.grid.contains(&s.lane);
         if fixed && text.contains(&self.lane_name()) {
@@ -209,7 +218,11 @@ impl Writer<'_> {
     }
     /// The condition that a thread stands for its group.
     fn leader(&self) -> String {
-        if self.shape.groups == 1 { "cleave::thread() == 0".into() } else { format!("cleave::thread() % {} == 0", self.shape.group) }
+        if self.shape.groups == 1 || self.shape.share.is_some() {
+            "cleave::thread() == 0".into()
+        } else {
+            format!("cleave::thread() % {} == 0", self.shape.group)
+        }
     }
     /// The condition that chunk `v`, or its element `e` where a predicate cuts the loop, is one that counts.
     fn counts(&self) -> String {
@@ -223,10 +236,17 @@ impl Writer<'_> {
             None => format!("{} < {}", self.chunk_position(), self.cx.size(lane)),
         }
     }
-    /// Whether positions of dims other than the lane dim are inside the extents, where a tile may exceed them.
+    /// Whether positions of dims other than the lane dim are inside the extents, or the bounds of their loop, where a tile may exceed them.
     fn rows_inside(&self, dims: DimSet) -> Vec<String> {
         let beyond = |d: &DimId| *d != self.shape.lane && self.cx.tile(*d) > 1;
-        dims.iter().filter(beyond).map(|d| format!("{} < {}", self.position(d), self.cx.size(d))).collect()
+        let test = |d: DimId| {
+            let p = self.position(d);
+            match self.loops.iter().rfind(|l| l.0 == d) {
+                Some((_, b, true)) => format!("{p} >= {} && {p} < {}", b.low, b.high),
+                _ => format!("{p} < {}", self.cx.size(d)),
+            }
+        };
+        dims.iter().filter(beyond).map(test).collect()
     }
     /// Opens loops over the unrolled dims of a set; closed by [`Writer::close`] with what this gives.
     fn open_unrolled(&mut self, dims: DimSet) -> usize {
@@ -305,7 +325,7 @@ impl Writer<'_> {
         for (depth, s) in part.statements() {
             match s {
                 Statement::Loop(l) => {
-                    if l.dim != self.shape.lane && self.cx.tile(l.dim) > 1 {
+                    if l.dim != self.shape.lane && Some(l.dim) != self.shape.share && self.cx.tile(l.dim) > 1 {
                         return Err("a loop of tiles along another dim than the threads'".into());
                     }
                     if !l.keep.is_empty() && (l.dim != self.shape.lane || self.shape.home != Home::Registers) {

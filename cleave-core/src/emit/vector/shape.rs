@@ -36,7 +36,9 @@ pub struct Shape {
     /// Threads of a group: a multiple of 32, a power of two.
     pub group: u32,
     pub groups: u32,
-    /// Positions of the row dim of a group.
+    /// The loop dim whose positions the groups of a block share out instead, where the lane dim is one of the grid.
+    pub share: Option<DimId>,
+    /// Positions of the row dim, or of the shared one, of a group.
     pub rows: u32,
     /// Elements of a chunk: 1, or as many as fill 16 bytes in the narrowest type.
     pub width: u32,
@@ -115,19 +117,31 @@ impl Plan {
     pub fn shape(&self, part: &Part, types: &[DType]) -> Result<(Vec<u32>, Shape), Refusal> {
         let lane = lane(part)?;
         let along_grid = part.grid.contains(&lane);
-        let row = part.grid.iter().rev().copied().find(|d| *d != lane && !part.dim(*d).batch);
+        let loops = part.statements().into_iter().filter_map(|(depth, s)| if let Statement::Loop(l) = s { Some((depth, l.dim)) } else { None });
+        let mut loops: Vec<(usize, DimId)> = loops.collect();
+        loops.dedup();
+        let share = match loops[..] {
+            [(0, d)] if along_grid => Some(d),
+            _ => None,
+        };
+        if along_grid && !loops.is_empty() && self.home != Home::Stream {
+            return Err("no loop along the threads' dim, so no row to hold".into());
+        }
         let width = if self.single { 1 } else { width(part, types) };
         // a loop's dim is what rows are held along; without one there is nothing to hold
         let home = if along_grid { Home::Stream } else { self.home };
-        let (group, groups, rows) = match row {
-            Some(_) => (self.group, self.threads / self.group, if along_grid { 1 } else { self.rows }),
-            None => (self.threads, 1, 1),
+        let row = part.grid.iter().rev().copied().find(|d| *d != lane && !part.dim(*d).batch && share.is_none());
+        let (group, groups, rows, chunks) = match row {
+            // a warp's columns, as wide as one reading of them; warps take turns along the loop
+            None if share.is_some() => (32, self.threads / 32, 4, if self.single { self.chunks } else { 1 }),
+            Some(_) => (self.group, self.threads / self.group, if along_grid { 1 } else { self.rows }, self.chunks),
+            None => (self.threads, 1, 1, self.chunks),
         };
-        let shape = Shape { lane, row, group, groups, rows, width, chunks: self.chunks, home, hints: self.hints };
+        let shape = Shape { lane, row, group, groups, share, rows, width, chunks, home, hints: self.hints };
         let few = part.grid.iter().rev().copied().find(|d| *d != lane && Some(*d) != row && !part.dim(*d).batch);
         let tile = |d: DimId| match d {
             _ if d == lane => shape.tile(),
-            _ if Some(d) == row => groups * rows,
+            _ if Some(d) == row || Some(d) == share => groups * rows,
             _ if Some(d) == few => self.few,
             _ => 1,
         };
@@ -144,13 +158,16 @@ fn innermost(access: &Access) -> Option<AxisId> {
 /// innermost place, or else written, is contiguous.
 pub fn lane(part: &Part) -> Result<DimId, Refusal> {
     let mut score = vec![0u32; part.dims.len()];
-    for (_, s) in part.statements() {
+    let looped = part.split_loop().is_some();
+    for (depth, s) in part.statements() {
         match s {
             Statement::Load { node, .. } => {
                 if let Op::Input { access, .. } = part.graph.op(*node)
                     && let Some(d) = innermost(access).and_then(|a| part.dim_of(a))
                 {
-                    score[d.0 as usize] += 4 * part.of(*node).len() as u32
+                    // what varies along the innermost dim of the grid is the weights, or the rows: the most
+                    let most = part.grid.last().is_none_or(|g| part.of(*node).contains(*g));
+                    score[d.0 as usize] += part.of(*node).len() as u32 * if looped && depth == 0 { 1 } else { 4 } * (1 + most as u32)
                 }
             }
             Statement::Store { output, store, .. } => {

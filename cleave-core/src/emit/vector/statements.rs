@@ -74,8 +74,13 @@ impl Writer<'_> {
         let total = format!("{}{dims}{}", self.cx.value_name(node), if self.varies(node) { "[v][e]" } else { "" });
         let x = self.element(operands[0]);
         let mut conditions: Vec<String> = operands[1..].iter().map(|p| format!("({})", self.cx.condition(&Element(self), *p))).collect();
-        if along && (maximum || !self.vanishes(operands[0])) {
+        if along && (maximum || !self.vanishes(operands[0], lane)) {
             conditions.push(self.counts())
+        }
+        if let Some(d) = self.shape.share.filter(|d| over.contains(*d))
+            && (maximum || !self.vanishes(operands[0], d))
+        {
+            conditions.extend(self.rows_inside(DimSet::of(d)))
         }
         let x = if conditions.is_empty() { x } else { format!("{} ? {x} : {}", conditions.join(" && "), self.identity(node)) };
         self.code.line(match maximum {
@@ -92,13 +97,9 @@ impl Writer<'_> {
         let row = frames::code(*kind);
         let over = self.cx.part.dims_of(*axes);
         let operands = g.operands(frame).to_vec();
-        let name = self.cx.value_name(frame);
-        if self.varies(frame) {
-            return Err("a frame that varies along the threads' dim".into());
-        }
         let dims = self.cx.part.of(frame);
-        let outer = self.open_unrolled(dims);
-        let at = format!("{name}{}", self.indices(dims));
+        let outer = self.open_frame(frame);
+        let at = self.value_at(frame);
         self.code.open("{");
         self.code.line(match row.of_tile {
             OfTile::Greatest => "float key = -cleave::infinity();",
@@ -113,6 +114,7 @@ impl Writer<'_> {
         if over.contains(self.shape.lane) {
             conditions.push(self.counts())
         }
+        conditions.extend(self.rows_inside(over));
         let condition = if conditions.is_empty() { "true".into() } else { conditions.join(" && ") };
         self.code.line(match row.of_tile {
             OfTile::Greatest => format!("key = cleave::greater(key, {condition} ? {x} : -cleave::infinity());"),

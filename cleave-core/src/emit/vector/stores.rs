@@ -11,8 +11,12 @@ impl Writer<'_> {
             conditions.push("piece == 0".into())
         }
         let along = dims.contains(self.shape.lane);
+        // groups that shared a loop hold the same after it
+        let shared = self.shape.share.is_some_and(|d| !dims.contains(d)) && self.shape.groups > 1;
         if !along {
             conditions.push(self.leader())
+        } else if shared {
+            conditions.push(format!("cleave::thread() < {}", self.shape.group))
         }
         let mut n = 0;
         if !conditions.is_empty() {
