@@ -274,9 +274,11 @@ fn seconds(file: &PlanFile, entry: &Entry, types: &[DType], pieces: &[Vec<u32>],
             let traffic = traffic(part, &case);
             let on_chip = traffic.resident + 2.0 * traffic.streamed + traffic.carried + traffic.temporary;
             fits &= !entry.launches.is_empty() || on_chip <= device.chip_bytes as f64;
-            let slowed = if entry.launches.get(l).is_some_and(|l| !l.tensor_cores) { THROUGH_SHARED_MEMORY } else { 1.0 };
+            let launch = entry.launches.get(l);
+            let vector = launch.filter(|l| l.vector).map(|l| l.threads as f64);
+            let slowed = if vector.is_none() && launch.is_some_and(|l| !l.tensor_cores) { THROUGH_SHARED_MEMORY } else { 1.0 };
             let share = share_of_rate(entry.target, device.target);
-            let work = Work { share, unique: unique_bytes(part, types, extents), steps: steps(part, &tiles, extents), slowed, traffic };
+            let work = Work { share, vector, unique: unique_bytes(part, types, extents), steps: steps(part, &tiles, extents), slowed, traffic };
             total += work.seconds(pieces[l][p] as f64, device)
         }
     }
@@ -338,10 +340,19 @@ fn share_of_rate(entry: Target, device: Target) -> f64 {
     if (entry, device) == (Target::Portable, Target::Hopper) { 0.5 } else { 1.0 }
 }
 
+/// Threads of vector bodies that a multiprocessor holds: what their registers leave room for.
+const VECTOR_THREADS: f64 = 1024.0;
+/// What a step of a vector body waits for memory where too few others run beside it.
+const ROUND_TRIP: f64 = 800e-9;
+/// Instructions of a vector body for a multiply-add of a product: both operands are widened first.
+const WIDENED: f64 = 2.0;
+
 /// What a part does, as its time is estimated from it.
 struct Work {
     /// See [`share_of_rate`].
     share: f64,
+    /// The threads of a block of a vector body.
+    vector: Option<f64>,
     /// How much slower than the device's f32 rate its operations are.
     slowed: f64,
     traffic: Traffic,
@@ -357,6 +368,9 @@ impl Work {
         let blocks = t.items * pieces;
         if blocks == 0.0 {
             return 0.0;
+        }
+        if let Some(threads) = self.vector {
+            return self.vector_seconds(blocks, threads, pieces, device);
         }
         let waves = blocks / device.units as f64;
         let used = waves / waves.ceil();
@@ -375,6 +389,21 @@ impl Work {
         let greatest = loads.iter().copied().fold(0.0, f64::max);
         let steps = waves.ceil() * self.steps / pieces * STEP_SECONDS;
         greatest + UNHIDDEN * (loads.iter().sum::<f64>() - greatest) + steps + merge
+    }
+    /// Small blocks, many to a multiprocessor, which hide each other's waits: the greatest of memory, operations, and the waits of one
+    /// block after the other.
+    fn vector_seconds(&self, blocks: f64, threads: f64, pieces: f64, device: &DeviceModel) -> f64 {
+        let t = &self.traffic;
+        let waves = blocks * threads / (VECTOR_THREADS * device.units as f64);
+        let (states, merge) = if pieces > 1.0 { (2.0 * t.carried * blocks, device.merge_seconds) } else { (0.0, 0.0) };
+        let again = (t.load_bytes - self.unique).max(0.0);
+        // a quarter of the threads keeps memory busy
+        let memory = (t.load_bytes - again + again / CACHED + t.store_bytes + states) / device.bandwidth / (4.0 * waves).min(1.0);
+        let operations = (WIDENED * t.contracted + t.elementwise) / device.single_flops / waves.min(1.0);
+        let waits = waves.ceil() * (self.steps / pieces).ceil() * ROUND_TRIP;
+        let loads = [memory, operations, waits];
+        let greatest = loads.iter().copied().fold(0.0, f64::max);
+        greatest + UNHIDDEN * (loads.iter().sum::<f64>() - greatest) + merge
     }
 }
 
@@ -530,6 +559,7 @@ mod tests {
             shared_bytes,
             tensor_cores: true,
             maps: vec![],
+            vector: false,
             words: vec![],
             persistent: false,
             partial_bytes: vec![0],

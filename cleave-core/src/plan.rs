@@ -105,6 +105,8 @@ pub struct Launch {
     pub tensor_cores: bool,
     /// How TMA reads tensors, 128 bytes each.
     pub maps: Vec<TensorMap>,
+    /// Values stay in registers and products run on the f32 units: for what memory bounds.
+    pub vector: bool,
     pub words: Vec<Word>,
     /// At most as many blocks as the device has multiprocessors are started; they share out the others.
     pub persistent: bool,

@@ -101,7 +101,12 @@ fn cases(kernel: &Kernel, target: Target) -> Vec<Case> {
     } else {
         let all = |n: i64, other: i64| kernel.graph.axes.iter().enumerate().map(move |(i, _)| if i % 2 == 0 { n } else { other }).collect::<Vec<_>>();
         let names: Vec<&'static str> = kernel.graph.axes.iter().map(|a| &*Box::leak(a.name.clone().into_boxed_str())).collect();
-        [all(5, 70), all(19, 33), all(1, 1), all(3, 0)].into_iter().map(|v| (names.iter().copied().zip(v).collect(), vec![1])).collect()
+        let mut shapes = vec![all(5, 70), all(19, 33), all(1, 1), all(3, 0), all(2, 3), all(5, 72)];
+        if names.len() < 3 {
+            // rows that fill chunks: some of a tile, more than one, with gaps between them
+            shapes.extend([all(9, 1024), all(3, 1100), all(2, 5008), all(1, 17416)])
+        }
+        shapes.into_iter().map(|v| (names.iter().copied().zip(v).collect(), vec![1])).collect()
     }
 }
 

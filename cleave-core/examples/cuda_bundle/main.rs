@@ -43,8 +43,15 @@ fn checks(kernel: &Kernel) -> Vec<(Named, Vec<i64>)> {
     if names.len() > 6 {
         return vec![(each(&|i| [5, 16, 33, 2, 9, 3][i % 6]), vec![1]), (each(&|i| [17, 64, 16, 1, 2, 8][i % 6]), vec![1]), (each(&|_| 1), vec![1])];
     }
+    if names.len() < 3 {
+        let rows = [(5, 70), (3, 24), (2, 4104), (9, 1024), (3, 1100), (4, 8192), (1, 17416), (1, 1), (3, 0), (7, 3), (40, 513), (3, 16392)];
+        return rows.into_iter().map(|(m, n)| (each(&|i| if i == 0 { m } else { n }), vec![1])).collect();
+    }
     vec![
         (each(&|i| [5, 70, 33, 19, 2, 9][i % 6]), vec![1]),
+        (each(&|i| [3, 16, 8, 19, 2, 9][i % 6]), vec![1]),
+        (each(&|i| [2, 2056, 5, 4, 3, 6][i % 6]), vec![1]),
+        (each(&|i| [1, 4096, 3, 4, 2, 7][i % 6]), vec![1]),
         (each(&|i| [70, 65, 40, 24, 3, 20][i % 6]), vec![1]),
         (each(&|i| [1, 160, 32, 16, 4, 64][i % 6]), vec![1]),
         (each(&|_| 1), vec![1]),
@@ -77,13 +84,35 @@ fn timings(kernel: &Kernel) -> Vec<(&'static str, Named, Vec<i64>)> {
             ("matmul 1x4096x4096", vec![("M", 1), ("K", 4096), ("J", 4096), ("N", 4096)], vec![1]),
         ],
         "norm_swiglu" => vec![
+            ("rmsnorm swiglu 4096->14336 b1", vec![("M", 1), ("C", 4096), ("J", 14336)], vec![1]),
+            ("rmsnorm swiglu 4096->14336 b4", vec![("M", 4), ("C", 4096), ("J", 14336)], vec![1]),
+            ("rmsnorm swiglu 576->1536 b1", vec![("M", 1), ("C", 576), ("J", 1536)], vec![1]),
             ("rmsnorm swiglu 4096->14336 b16", vec![("M", 16), ("C", 4096), ("J", 14336)], vec![1]),
             ("rmsnorm swiglu 4096->14336 b4096", vec![("M", 4096), ("C", 4096), ("J", 14336)], vec![1]),
         ],
-        "softmax_rows" => vec![("softmax 8192x4096", vec![("M", 8192), ("N", 4096)], vec![1])],
-        "rms_norm_rows" => vec![("rmsnorm 8192x4096", vec![("M", 8192), ("C", 4096), ("N", 4096)], vec![1])],
+        "norm_qkv" => vec![
+            ("rmsnorm qkv 4096->6144 b1", vec![("M", 1), ("C", 4096), ("H", 32), ("F", 64), ("K", 8), ("J", 1024)], vec![1]),
+            ("rmsnorm qkv 576->960 b1", vec![("M", 1), ("C", 576), ("H", 9), ("F", 32), ("K", 3), ("J", 192)], vec![1]),
+        ],
+        "project_add" => vec![
+            ("project 4096->4096 b1", vec![("M", 1), ("J", 4096), ("C", 4096)], vec![1]),
+            ("project 14336->4096 b1", vec![("M", 1), ("J", 14336), ("C", 4096)], vec![1]),
+            ("project 1536->576 b1", vec![("M", 1), ("J", 1536), ("C", 576)], vec![1]),
+        ],
+        "norm_logits" => vec![
+            ("logits 4096->32768 b1", vec![("M", 1), ("C", 4096), ("V", 32768)], vec![1]),
+            ("logits 576->49152 b1", vec![("M", 1), ("C", 576), ("V", 49152)], vec![1]),
+        ],
+        "softmax_rows" | "logsumexp_rows" => {
+            [(8192, 4096), (4096, 32768), (65536, 512), (64, 131072)].into_iter().map(|(m, n)| (rows_name(m, n), vec![("M", m), ("N", n)], vec![1])).collect()
+        }
+        "rms_norm_rows" => [(8192, 4096), (65536, 576), (1024, 16384)].into_iter().map(|(m, n)| (rows_name(m, n), vec![("M", m), ("C", n)], vec![1])).collect(),
         _ => vec![],
     }
+}
+
+fn rows_name(rows: i64, columns: i64) -> &'static str {
+    Box::leak(format!("rows {rows}x{columns}").into_boxed_str())
 }
 
 fn tensor_json(p: &Placed, fill: &str) -> String {

@@ -4,7 +4,7 @@ use super::fragment::{self, Shape};
 use super::hopper::wgmma::{self, Instruction};
 use super::hopper::{self, Knobs};
 use super::part::{Context, Refusal};
-use super::{PTX, PTX_90, TILE, TILE_90, shared};
+use super::{PTX, PTX_90, TILE, TILE_90, VECTOR, shared, vector};
 use crate::axis::{AxisId, AxisSet};
 use crate::device::Target;
 use crate::dtype::DType;
@@ -30,6 +30,7 @@ pub enum Placement {
     Shared,
     Fragment(Size),
     Hopper(Knobs),
+    Vector(vector::Plan),
 }
 
 /// A choice of tiles on tensor cores: how many rows a block has, and up to which extent dims are on chip.
@@ -39,6 +40,8 @@ pub struct Size {
     pub chip: u32,
     /// Takes only tensors that can be read in chunks of 16 bytes.
     pub aligned: bool,
+    /// Warps that share the loop of few rows.
+    pub warps: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,8 +57,10 @@ impl Placement {
         match self {
             Placement::Shared => "shared tiles".into(),
             Placement::Hopper(knobs) => knobs.name(),
+            Placement::Vector(plan) => plan.name(),
             Placement::Fragment(s) => {
-                format!("tensor cores, {:?} tiles, on chip up to {}{}", s.rows, s.chip, if s.aligned { ", aligned" } else { "" }).to_lowercase()
+                let warps = if s.warps == 4 { String::new() } else { format!(", {} warps", s.warps) };
+                format!("tensor cores, {:?} tiles, on chip up to {}{}{warps}", s.rows, s.chip, if s.aligned { ", aligned" } else { "" }).to_lowercase()
             }
         }
     }
@@ -78,7 +83,7 @@ impl Size {
         let (blocks, warp_rows, warp_columns, warp_loop, columns, step, stages) = match (self.rows, column.is_some()) {
             (Height::Tall, false) if wide || self.chip > 128 => (1, 4, 1, 1, 0, 32, 2),
             (Height::Tall, false) => (2, 4, 1, 1, 0, 64, 2),
-            (Height::Low, false) => (1, 1, 1, 4, 0, 64, if self.chip > 128 { 2 } else { 3 }),
+            (Height::Low, false) => (1, 1, 1, self.warps, 0, 16 * self.warps, if self.chip > 128 { 2 } else { 3 }),
             (Height::Tall, true) if wide => (1, 4, 2, 1, 64, if work.computed { 16 } else { 32 }, 3),
             // an operand that is computed passes through registers
             (Height::Tall, true) if work.computed => (2, 4, 2, 1, if work.products + work.read_after > 2 { 64 } else { 128 }, 32, 4),
@@ -152,7 +157,7 @@ pub fn emission(kernel: &Kernel, types: &[DType], programs: &[Program], target: 
             };
             let entries = sizes.iter().filter(|(rows, chip)| {
                 let aligned = !wide && (*rows == Height::Tall || *chip > 128);
-                add(number, Placement::Fragment(Size { rows: *rows, chip: *chip, aligned }))
+                add(number, Placement::Fragment(Size { rows: *rows, chip: *chip, aligned, warps: 4 }))
             });
             if entries.count() > 0 {
                 placed.push(number)
@@ -162,7 +167,12 @@ pub fn emission(kernel: &Kernel, types: &[DType], programs: &[Program], target: 
             }
         }
     }
-    if let Some(number) = plain(programs) {
+    let mut takes_everything = false;
+    for (candidates, plan) in vector::menu::plans(programs, types) {
+        let placed = candidates.iter().any(|number| add(*number, Placement::Vector(plan)));
+        takes_everything |= placed && groups.is_empty() && plan.single && plan.home == vector::Home::Stream;
+    }
+    if let Some(number) = plain(programs).filter(|_| !takes_everything) {
         add(number, Placement::Shared);
     }
     all
@@ -196,6 +206,11 @@ impl Emission {
     }
 }
 
+/// A program under a placement that the menu may not hold, as the only module of its entry: to compare placements.
+pub fn variant(kernel: &Kernel, types: &[DType], programs: &[Program], number: usize, placement: &Placement) -> Result<(Entry, String), Refusal> {
+    place(kernel, types, &programs[number], number, placement, 0)
+}
+
 /// What a program computes by products of matrices: the axes of each, sorted.
 fn products(program: &Program) -> Vec<AxisSet> {
     let mut all: Vec<AxisSet> = vec![];
@@ -215,7 +230,7 @@ fn products(program: &Program) -> Vec<AxisSet> {
 }
 
 /// Statements that stream, and loops: of programs with the same products the one with fewest is the best.
-fn passes(program: &Program) -> (usize, usize, usize) {
+pub(super) fn passes(program: &Program) -> (usize, usize, usize) {
     let all: Vec<&Statement> = program.launches.iter().flatten().flat_map(|p| p.statements()).map(|s| s.1).collect();
     let loops = all.iter().filter(|s| matches!(s, Statement::Loop(_))).count();
     let grid = program.launches.iter().flatten().map(|p| p.grid.iter().filter(|d| !p.dim(**d).batch).count()).sum();
@@ -223,7 +238,7 @@ fn passes(program: &Program) -> (usize, usize, usize) {
 }
 
 /// The programs worth tensor cores by the set of their products, each group with the fewest passes, and fewest grid dims, first.
-fn groups(programs: &[Program]) -> Vec<Vec<usize>> {
+pub(super) fn groups(programs: &[Program]) -> Vec<Vec<usize>> {
     let mut groups: Vec<(Vec<AxisSet>, Vec<usize>)> = vec![];
     for (i, p) in programs.iter().enumerate() {
         let work = products(p);
@@ -314,6 +329,13 @@ fn place(kernel: &Kernel, types: &[DType], program: &Program, number: usize, pla
                     write_part(&mut text, &cx, part, &name, &params, placed.body.text());
                     (tiles, placed, shared::THREADS)
                 }
+                Placement::Vector(plan) => {
+                    let (tiles, shape) = plan.shape(part, types)?;
+                    let cx = Context::new(part, i as u32, types, &tiles, &words, outputs);
+                    let placed = vector::place(&cx, shape)?;
+                    write_part(&mut text, &cx, part, &name, &params, placed.body.text());
+                    (tiles, placed, shape.threads())
+                }
                 Placement::Fragment(size) => {
                     let (tiles, shape) = size.shape(part, types, &bound)?;
                     let cx = Context::new(part, i as u32, types, &tiles, &words, outputs);
@@ -365,9 +387,10 @@ fn place(kernel: &Kernel, types: &[DType], program: &Program, number: usize, pla
             writeln!(source, "{call}").expect("a string takes all text")
         }
         source += "}\n\n";
-        let tensor_cores = !matches!(placement, Placement::Shared);
+        let tensor_cores = matches!(placement, Placement::Fragment(_) | Placement::Hopper(_));
+        let vector = matches!(placement, Placement::Vector(_));
         let persistent = matches!(placement, Placement::Hopper(k) if k.persistent && parts.len() == 1);
-        launches.push(Launch { module, symbol, threads, shared_bytes, tensor_cores, maps, words: words.into_list(), persistent, partial_bytes });
+        launches.push(Launch { module, symbol, threads, shared_bytes, tensor_cores, vector, maps, words: words.into_list(), persistent, partial_bytes });
         tiles.push(launch_tiles)
     }
     guards.extend(chip_guards(program, &tiles));
@@ -403,6 +426,7 @@ fn header(kernel: &Kernel, types: &[DType], program: &Program, placement: &Place
     let types = if types.is_empty() { String::new() } else { format!(" ({types})") };
     let more = match placement {
         Placement::Hopper(_) => format!("{PTX_90}{}{TILE_90}", wgmma::wrappers(instructions)),
+        Placement::Vector(_) => VECTOR.to_string(),
         _ => String::new(),
     };
     format!("// {}{types}: {name}; {}\n{PTX}{TILE}{more}\n", kernel.name, placement.name())

@@ -13,6 +13,7 @@ pub mod hopper;
 pub mod menu;
 pub mod part;
 pub mod shared;
+pub mod vector;
 
 pub use menu::{Emission, Placement, emission, instance, variants};
 
@@ -22,3 +23,5 @@ pub const TILE: &str = include_str!("cuda/tile.cuh");
 /// What of them is for compute capability 9.0 alone.
 pub const PTX_90: &str = include_str!("cuda/ptx90.cuh");
 pub const TILE_90: &str = include_str!("cuda/hopper.cuh");
+/// What [`vector`] adds.
+pub const VECTOR: &str = include_str!("cuda/vector.cuh");

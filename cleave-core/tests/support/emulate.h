@@ -170,6 +170,9 @@ inline void copy16(u32 to, const void* from, int bytes) {
   memset(shared_memory + to, 0xff, 16);
   emulator::fibers[emulator::current].open.push_back({to, from, bytes});
 }
+inline void copy16(u32 to, const void* from, int bytes, u64) { copy16(to, from, bytes); }
+struct Kept {};
+inline void copy16(u32 to, const void* from, int bytes, Kept) { copy16(to, from, bytes); }
 inline void copy_commit() { auto& f = emulator::fibers[emulator::current]; f.groups.push_back(f.open); f.open.clear(); }
 template <int N> void copy_wait() {
   auto& g = emulator::fibers[emulator::current].groups;
@@ -221,6 +224,17 @@ inline void multiply_tf32(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
   }
   warp_barrier();
 }
+struct alignas(16) Quad { u32 r[4]; };
+inline Quad load_quad(const Quad* p) {
+  if ((u64)p % 16) { fprintf(stderr, "misaligned load\n"); exit(4); }
+  return *p;
+}
+inline Quad load_quad(const Quad* p, u64) { return load_quad(p); }
+template <bool STREAM> void store_quad(Quad* p, Quad q) {
+  if ((u64)p % 16) { fprintf(stderr, "misaligned store\n"); exit(4); }
+  *p = q;
+}
+inline u64 stream_policy(i64) { return 0; }
 inline u32 arrive(u32* counter) { return (*counter)++; }
 
 // ---- compute capability 9.0 --------------------------------------------------------------------------------------

@@ -352,6 +352,7 @@ mod tests {
             threads: 128,
             shared_bytes: 0,
             tensor_cores: true,
+            vector: false,
             maps: vec![],
             words,
             persistent: false,

@@ -209,8 +209,8 @@ template <class T, int ROWS, int COLUMNS> struct Tile {
 };
 // Fills a tile from global memory, zero where a position is not in [row_low, row_high) x [column_low, column_high).
 // `row(r)` is the offset in elements of the tile's row r. VECTOR: chunks are contiguous and aligned.
-template <int THREADS, class T, int R, int C, class F>
-CLEAVE_DEVICE void load_chunks(const Tile<T, R, C>& tile, const T* from, int row_low, int row_high, int column_high, F row) {
+template <int THREADS, class T, int R, int C, class F, class P = Kept>
+CLEAVE_DEVICE void load_chunks(const Tile<T, R, C>& tile, const T* from, int row_low, int row_high, int column_high, F row, P policy = P()) {
   constexpr int CHUNKS = Tile<T, R, C>::CHUNKS, PER = Tile<T, R, C>::PER_CHUNK, TOTAL = R * CHUNKS;
 CLEAVE_UNROLL
   for (int e = 0; e < (TOTAL + THREADS - 1) / THREADS; e++) {
@@ -218,13 +218,13 @@ CLEAVE_UNROLL
     if (TOTAL % THREADS != 0 && at >= TOTAL) break;
     const int r = at / CHUNKS, c = at % CHUNKS;
     const int values = r < row_low || r >= row_high ? 0 : most(least(column_high - c * PER, PER), 0);
-    copy16(tile.chunk(r, c), from + (values > 0 ? row(r) + c * PER : 0), values * (int)sizeof(T));
+    copy16(tile.chunk(r, c), from + (values > 0 ? row(r) + c * PER : 0), values * (int)sizeof(T), policy);
   }
 }
 // The same where rows follow each other at `stride` elements from `from`, and a thread stays in one column of chunks: a pointer
 // that moves on takes the place of an address for each chunk. Where nothing is read the pointer may be outside.
-template <int THREADS, class T, int R, int C>
-CLEAVE_DEVICE void load_rows(const Tile<T, R, C>& tile, const T* from, i64 stride, int row_low, int row_high, int column_high) {
+template <int THREADS, class T, int R, int C, class P = Kept>
+CLEAVE_DEVICE void load_rows(const Tile<T, R, C>& tile, const T* from, i64 stride, int row_low, int row_high, int column_high, P policy = P()) {
   constexpr int CHUNKS = Tile<T, R, C>::CHUNKS, PER = Tile<T, R, C>::PER_CHUNK;
   if constexpr (THREADS % CHUNKS == 0) {
     constexpr int STEP = THREADS / CHUNKS;
@@ -237,11 +237,11 @@ CLEAVE_UNROLL
     for (int e = 0; e < (R + STEP - 1) / STEP; e++) {
       const int r = first + e * STEP;
       if (R % STEP != 0 && r >= R) break;
-      copy16(STEP % 8 == 0 ? to + (u32)(e * STEP) * Tile<T, R, C>::ROW : tile.chunk(r, c), p, r < row_low || r >= row_high ? 0 : bytes);
+      copy16(STEP % 8 == 0 ? to + (u32)(e * STEP) * Tile<T, R, C>::ROW : tile.chunk(r, c), p, r < row_low || r >= row_high ? 0 : bytes, policy);
       p += step;
     }
   } else {
-    load_chunks<THREADS>(tile, from, row_low, row_high, column_high, [&](int r) { return r * stride; });
+    load_chunks<THREADS>(tile, from, row_low, row_high, column_high, [&](int r) { return r * stride; }, policy);
   }
 }
 template <int THREADS, class T, int R, int C, class F>

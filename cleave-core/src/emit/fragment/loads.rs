@@ -51,6 +51,17 @@ impl Writer<'_> {
             let start = self.cx.start(d);
             if start == "0" { local.to_string() } else { format!("({start} + {local})") }
         };
+        // with few rows what does not vary by row is read once
+        let once = self.shape.warp_loop > 1 && t.ring && !self.cx.part.of(node).contains(self.shape.row);
+        if once {
+            let sizes: Vec<String> = self.cx.part.of(node).iter().map(|d| self.cx.size(d)).collect();
+            let bytes = format!("(cleave::i64){} * {}", sizes.join(" * "), t.dtype.bytes());
+            let mut streams = self.streams.borrow_mut();
+            if !streams.contains(&bytes) {
+                streams.push(bytes)
+            }
+        }
+        let policy = if once { ", policy" } else { "" };
         let (column_low, column_high) = range(t.inner);
         let (row_low, row_high) = t.outer.map_or(("0".into(), "1".into()), range);
         let position = |d: DimId| {
@@ -79,7 +90,7 @@ impl Writer<'_> {
         let rows = match t.outer {
             Some(o) if self.cx.part.dim(o).axes.len() > 1 => {
                 let columns = with_start(self.cx.offset(tensor, access, &position, &|d| d != Some(t.inner)));
-                format!("cleave::load_chunks<{threads}>({name}, {pointer}, {row_low}, {row_high}, {column_high}, [&](int r) {{ return {columns}; }});")
+                format!("cleave::load_chunks<{threads}>({name}, {pointer}, {row_low}, {row_high}, {column_high}, [&](int r) {{ return {columns}; }}{policy});")
             }
             _ => {
                 let first = with_start(self.cx.offset(tensor, access, &|d| self.cx.start(d), &|d| d != Some(t.inner)));
@@ -90,7 +101,7 @@ impl Writer<'_> {
                     .map(|x| self.cx.stride(tensor, x.0 as u32, x.1 as u32))
                     .collect();
                 let stride = if strides.is_empty() { "0".into() } else { strides.join(" + ") };
-                format!("cleave::load_rows<{threads}>({name}, {pointer} + ({first}), {stride}, {row_low}, {row_high}, {column_high});")
+                format!("cleave::load_rows<{threads}>({name}, {pointer} + ({first}), {stride}, {row_low}, {row_high}, {column_high}{policy});")
             }
         };
         let bytes = 16;

@@ -89,6 +89,28 @@ impl Writer<'_> {
         }
         Ok(())
     }
+    /// The states of the warps that shared a loop or pieces, merged in order.
+    fn merge_warps(&mut self, l: &Loop, words: &[StateWords], free: u32) -> Result<(), Refusal> {
+        let s = self.shape;
+        let count = self.state_words(l)?.1;
+        let stride = 32 * s.warp_rows * s.warp_columns;
+        self.code.open("{  // the warps' states, merged in order");
+        self.code.line(format!("float* const states = (float*)(cleave::shared_memory + {free}) + cleave::thread() % {stride};"));
+        self.code.line(format!("float* const mine = states + warp_loop * {};", count * stride));
+        self.code.line("cleave::barrier();");
+        self.write_states(words, stride);
+        self.code.line("cleave::barrier();");
+        self.reset(l, false)?;
+        self.code.line("CLEAVE_ONCE");
+        self.code.open(format!("for (int other = 0; other < {}; other++) {{", s.warp_loop));
+        self.code.line(format!("const float* const theirs = states + other * {};", count * stride));
+        self.merge_states(l, words, stride)?;
+        self.code.close("}");
+        self.code.line("cleave::barrier();");
+        self.code.close("}");
+        self.shared = self.shared.max(free + s.warp_loop * count * stride * 4);
+        Ok(())
+    }
     /// The states of the warps that shared a loop, then those of the pieces of a split, merged in order.
     pub(in crate::emit) fn merge(&mut self, l: &Loop, split: bool, free: u32) -> Result<u64, Refusal> {
         let (words, count) = self.state_words(l)?;
@@ -96,20 +118,7 @@ impl Writer<'_> {
         let stride = 32 * s.warp_rows * s.warp_columns;
         let thread = format!("cleave::thread() % {stride}");
         if s.warp_loop > 1 && count > 0 {
-            self.code.open("{  // the warps' states, merged in order");
-            self.code.line(format!("float* const states = (float*)(cleave::shared_memory + {free}) + {thread};"));
-            self.code.line(format!("float* const mine = states + warp_loop * {};", count * stride));
-            self.write_states(&words, stride);
-            self.code.line("cleave::barrier();");
-            self.reset(l, false)?;
-            self.code.line("CLEAVE_ONCE");
-            self.code.open(format!("for (int other = 0; other < {}; other++) {{", s.warp_loop));
-            self.code.line(format!("const float* const theirs = states + other * {};", count * stride));
-            self.merge_states(l, &words, stride)?;
-            self.code.close("}");
-            self.code.line("cleave::barrier();");
-            self.code.close("}");
-            self.shared = self.shared.max(free + s.warp_loop * count * stride * 4)
+            self.merge_warps(l, &words, free)?
         }
         if !split || count == 0 {
             return Ok(0);
@@ -128,11 +137,16 @@ impl Writer<'_> {
         self.code.close("}");
         self.code.line(format!("if (!cleave::last_to_arrive({counters} + item, pieces, {free})) return;"));
         self.reset(l, false)?;
+        // warps that shared the loop share the pieces, too: their reads are under way at the same time
+        let (first, step) = if s.warp_loop > 1 { ("warp_loop", s.warp_loop) } else { ("0", 1) };
         self.code.line("CLEAVE_ONCE");
-        self.code.open("for (int other = 0; other < pieces; other++) {");
+        self.code.open(format!("for (int other = {first}; other < pieces; other += {step}) {{"));
         self.code.line(format!("const float* const theirs = states + (cleave::i64)other * {floats};"));
         self.merge_states(l, &words, stride)?;
         self.code.close("}");
+        if s.warp_loop > 1 {
+            self.merge_warps(l, &words, free)?
+        }
         self.code.close("}");
         self.shared = self.shared.max(free + 16);
         Ok(floats as u64 * 4)

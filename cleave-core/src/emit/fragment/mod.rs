@@ -114,6 +114,8 @@ pub(in crate::emit) struct Writer<'a> {
     pub(in crate::emit) limits: RefCell<Vec<String>>,
     /// Guards may promise that a scale of what a frame follows is not negative.
     pub(in crate::emit) signed: bool,
+    /// Bytes of the tensors that are read once, as expressions.
+    streams: RefCell<Vec<String>>,
 }
 
 /// An element of a value in registers.
@@ -217,6 +219,7 @@ impl<'a> Writer<'a> {
             packed: HashSet::new(),
             guards: Default::default(),
             limits: Default::default(),
+            streams: Default::default(),
             signed: true,
         }
     }
@@ -291,10 +294,13 @@ impl Writer<'_> {
         let mut lines = vec![];
         let mut coordinate = |name: &str, value: String| {
             if text.contains(name) {
-                lines.push(format!("const int {name} = {value};"))
+                lines.push(format!("const {} {name} = {value};", if name == "policy" { "cleave::u64" } else { "int" }))
             }
         };
         let row = self.row_name();
+        if !self.streams.borrow().is_empty() {
+            coordinate("policy", format!("cleave::stream_policy({})", self.streams.borrow().join(" + ")))
+        }
         coordinate("warp_column", format!("cleave::warp() / {} % {}", s.warp_rows, s.warp_columns));
         coordinate("warp_loop", format!("cleave::warp() / {}", s.warp_rows * s.warp_columns));
         if text.contains(&row) || text.contains("warp_row ") || text.contains("warp_row)") || text.contains("warp_row,") {
