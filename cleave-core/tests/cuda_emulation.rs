@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{Problem, Resolved};
 
-
 /// Compiles a translation unit for the host; its `main` runs the launches of a call.
 fn build(folder: &Path, name: &str, source: &str, symbols: &[String]) -> PathBuf {
     let mut text = String::from("#include \"emulate.h\"\n");
@@ -179,7 +178,15 @@ fn check(types_of: &[DType], target: Target) {
                 let symbols: Vec<String> = entry.launches.iter().map(|l| l.symbol.clone()).collect();
                 let program = build(&folder, &format!("{}_{number}", kernel.name), &modules[module].1, &symbols);
                 for (i, (named, lengths)) in cases(&kernel, target).into_iter().enumerate() {
-                    let problem = Problem::new(&kernel, &types, support::extents(&kernel, &named), (if target == Target::Hopper { [0, 8, 16] } else { [0, 3, 8] })[i % 3], &lengths, 1.0, true);
+                    let problem = Problem::new(
+                        &kernel,
+                        &types,
+                        support::extents(&kernel, &named),
+                        (if target == Target::Hopper { [0, 8, 16] } else { [0, 3, 8] })[i % 3],
+                        &lengths,
+                        1.0,
+                        true,
+                    );
                     if !problem.admits(&kernel, entry) {
                         continue;
                     }

@@ -259,7 +259,9 @@ fn bundle(folder: &Path, manifest: &mut impl std::io::Write, kernel: &Kernel, ty
     }
     for (what, named, lengths) in if of_90a { variants::timings(kernel) } else { timings(kernel) } {
         let problem = Problem::new(kernel, types, support::extents(kernel, &named), 0, &lengths, 1.0, false);
-        for entry in emission.entries.iter().filter(|e| problem.admits(kernel, e) && (!of_90a || variants::fits(&programs[e.program as usize], e, &problem.extents))) {
+        for entry in
+            emission.entries.iter().filter(|e| problem.admits(kernel, e) && (!of_90a || variants::fits(&programs[e.program as usize], e, &problem.extents)))
+        {
             let split = entry.launches.iter().any(|l| l.partial_bytes.iter().any(|b| *b > 0));
             for splits in [1, 2, 4, 8, 16, 32].into_iter().filter(|s| *s == 1 || split) {
                 let (file, title) = &names[entry.launches[0].module as usize];

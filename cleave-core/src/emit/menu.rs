@@ -1,9 +1,9 @@
 //! The menu: which placements and tiles an instance of a kernel is compiled for.
 use super::code::{Code, Words};
-use super::hopper::wgmma::{self, Instruction};
 use super::fragment::{self, Shape};
-use super::part::{Context, Refusal};
+use super::hopper::wgmma::{self, Instruction};
 use super::hopper::{self, Knobs};
+use super::part::{Context, Refusal};
 use super::{PTX, PTX_90, TILE, TILE_90, shared};
 use crate::axis::{AxisId, AxisSet};
 use crate::device::Target;
@@ -124,7 +124,7 @@ pub fn emission(kernel: &Kernel, types: &[DType], programs: &[Program], target: 
             for group in &groups(programs) {
                 // the best program that can be placed with any choice of tiles
                 for &number in group {
-                    let placed = Knobs::menu(&programs[number]).iter().filter(|k| add(number, Placement::Hopper(**k))).count();
+                    let placed = Knobs::menu(&programs[number]).iter().filter(|list| list.iter().any(|k| add(number, Placement::Hopper(*k)))).count();
                     if placed > 0 {
                         break;
                     }

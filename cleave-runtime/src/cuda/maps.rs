@@ -146,7 +146,8 @@ mod tests {
     #[test]
     fn a_map_follows_from_extents_and_strides() {
         let [k, g, m, d] = [0, 1, 2, 3].map(AxisId);
-        let storage = Access { dims: vec![vec![Factor::Axis(k), Factor::Axis(g)], vec![Factor::Axis(m), Factor::Part { index: 1, of: 2 }], vec![Factor::Axis(d)]] };
+        let storage =
+            Access { dims: vec![vec![Factor::Axis(k), Factor::Axis(g)], vec![Factor::Axis(m), Factor::Part { index: 1, of: 2 }], vec![Factor::Axis(d)]] };
         let dim = |axes: &[AxisId], dim, factor, length| MapDim { axes: axes.to_vec(), dim, factor, length };
         let map = TensorMap {
             tensor: TensorRef::Input(InputId(0)),

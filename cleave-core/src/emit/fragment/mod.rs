@@ -339,8 +339,10 @@ impl Writer<'_> {
         rest.indices.retain(|i| i.0 != axis);
         let name = self.cx.name(&format!("limit {atom:?}"), &format!("{}_limit", self.cx.dim_name(column)));
         let value = self.cx.atom(&Lane { writer: self, class: Class::Rows }, &rest);
-        let line =
-            format!("cleave::Limits<{}> {name}; cleave::each({name}, [&](int i, int h) {{ (void)i, (void)h; return cleave::least({value} + 1, {}); }});", self.shape.blocks, bounds.high);
+        let line = format!(
+            "cleave::Limits<{}> {name}; cleave::each({name}, [&](int i, int h) {{ (void)i, (void)h; return cleave::least({value} + 1, {}); }});",
+            self.shape.blocks, bounds.high
+        );
         let mut limits = self.limits.borrow_mut();
         if !limits.contains(&line) {
             limits.push(line)

@@ -48,7 +48,13 @@ pub fn boxes(cx: &Context, tensor: TensorRef, access: &Access, row: DimId, colum
             if of_tile && cx.part.dim(dim).axes != axes {
                 return Err(format!("a tile of `{name}` lies scattered"));
             }
-            let length = if dim == column { COLUMNS } else if dim == row { rows } else { 1 };
+            let length = if dim == column {
+                COLUMNS
+            } else if dim == row {
+                rows
+            } else {
+                1
+            };
             let this = MapDim { axes: axes.clone(), dim: d as u32, factor: end as u32 - 1, length };
             if dim == column {
                 if end != factors.len() {

@@ -52,7 +52,10 @@ pub enum Event {
     /// The products of a group are issued and committed.
     Issue(Instance),
     /// Until at most `younger` groups are in flight; `retired` are those known to be done by it.
-    Wait { younger: usize, retired: Vec<Instance> },
+    Wait {
+        younger: usize,
+        retired: Vec<Instance>,
+    },
     Work(Instance),
 }
 
@@ -318,10 +321,7 @@ mod tests {
 
     #[test]
     fn a_product_that_no_work_waits_for_has_one_group_in_flight() {
-        assert_eq!(
-            printed(&[(Product, "c += a b", "A B c", "c")]),
-            "prologue: issue c += a b\nbody: issue c += a b; wait<1>\ntail: wait<0>\n"
-        )
+        assert_eq!(printed(&[(Product, "c += a b", "A B c", "c")]), "prologue: issue c += a b\nbody: issue c += a b; wait<1>\ntail: wait<0>\n")
     }
 
     #[test]
@@ -344,12 +344,7 @@ mod tests {
 
     #[test]
     fn a_mapped_operand_is_made_while_the_product_of_the_last_step_runs() {
-        let lines = [
-            (Work, "load x", "X", "x"),
-            (Work, "sum x^2", "x n", "n"),
-            (Work, "pack", "x", "p"),
-            (Product, "c += p b", "c p B", "c"),
-        ];
+        let lines = [(Work, "load x", "X", "x"), (Work, "sum x^2", "x n", "n"), (Work, "pack", "x", "p"), (Product, "c += p b", "c p B", "c")];
         assert_eq!(
             printed(&lines),
             "prologue: load x; sum x^2; pack\n\
