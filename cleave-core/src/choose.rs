@@ -231,6 +231,10 @@ fn refused(file: &PlanFile, entry: &Entry, request: &Request, device: &DeviceMod
     if let Some(l) = entry.launches.iter().find(|l| l.shared_bytes as u64 > device.chip_bytes) {
         return Some(format!("it needs {} bytes of shared memory, a block may use {}", l.shared_bytes, device.chip_bytes));
     }
+    let empty = entry.launches.iter().flat_map(|l| &l.maps).flat_map(|m| &m.dims).flat_map(|d| &d.axes).find(|a| extent(**a) == 0);
+    if let Some(a) = empty {
+        return Some(format!("axis `{}` is empty", graph.axis(*a)));
+    }
     entry.guards.iter().find_map(|guard| match *guard {
         Guard::AtMost(a, n) => (extent(a) > n).then(|| format!("axis `{}` is {}, at most {n} are served", graph.axis(a), extent(a))),
         Guard::Multiple(a, n) => (n > 0 && extent(a) % n != 0).then(|| format!("axis `{}` is {}, no multiple of {n}", graph.axis(a), extent(a))),

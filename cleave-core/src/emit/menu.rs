@@ -129,7 +129,7 @@ pub fn emission(kernel: &Kernel, types: &[DType], programs: &[Program], target: 
             for group in &groups(programs) {
                 // the best program that can be placed with any choice of tiles
                 for &number in group {
-                    let placed = Knobs::menu(&programs[number]).iter().filter(|k| add(number, Placement::Hopper(**k))).count();
+                    let placed = Knobs::menu(&programs[number]).iter().filter(|list| list.iter().any(|k| add(number, Placement::Hopper(*k)))).count();
                     if placed > 0 {
                         break;
                     }

@@ -4,9 +4,9 @@ use super::maps::{self, Boxes};
 use super::pipeline::{Kind, Operation, Schedule, Unit, Value};
 use super::wgmma::{self, Instruction};
 use super::{ROOM, ROWS, Shape, multiplies, results};
-use crate::emit::code::Code;
+use crate::emit::code::{Code, identifier};
 use crate::emit::fragment::{Class, Writer};
-use crate::emit::part::Refusal;
+use crate::emit::part::{Context, Refusal};
 use crate::graph::{NodeId, Op};
 use crate::plan::Guard;
 use crate::tile::{DimId, DimSet, Loop, Statement};
@@ -73,6 +73,7 @@ pub enum Work {
 }
 
 pub struct Steps<'a> {
+    cx: &'a Context<'a>,
     pub l: &'a Loop,
     /// The position of the loop in the part's body.
     pub at: usize,
@@ -102,6 +103,7 @@ pub struct Ring {
 
 pub struct Memory {
     pub stages: u32,
+    pub residents: u32,
     /// Bytes from the start, where blocks for results are if there are any: of each resident tile, of each ring, of the barriers, of all.
     pub resident: Vec<(usize, u32)>,
     pub rings: Vec<u32>,
@@ -123,6 +125,18 @@ struct Builder<'w, 'a> {
     instructions: BTreeSet<Instruction>,
     accumulators: u32,
     dtype: &'static str,
+}
+
+/// A name from which others may be made by a suffix: none of the user's begins with it and an underscore.
+fn base(cx: &Context, wanted: &str) -> String {
+    let g = &cx.part.graph;
+    let users = || g.inputs.iter().map(|i| &i.name).chain(g.outputs.iter().map(|o| &o.name)).chain(g.axes.iter().map(|a| &a.name)).map(|n| identifier(n));
+    let taken = |name: &str| users().any(|u| u.strip_prefix(name).is_some_and(|rest| rest.starts_with('_')));
+    let mut name = wanted.to_string();
+    while taken(&name) {
+        name.push('x')
+    }
+    name
 }
 
 /// The identifiers of a text.
@@ -184,7 +198,7 @@ pub fn of<'a>(w: &mut Writer<'a>, shape: Shape) -> Result<Steps<'a>, Refusal> {
     b.w.code = before;
     b.prune();
     let Builder { operands, operations, work, packed, packed_registers, guards, instructions, accumulators, dtype, .. } = b;
-    Ok(Steps { l, at, operands, operations, work, packed, packed_registers, bounds, bounds_code, guards, instructions, accumulators, dtype })
+    Ok(Steps { cx: w.cx, l, at, operands, operations, work, packed, packed_registers, bounds, bounds_code, guards, instructions, accumulators, dtype })
 }
 
 impl<'a> Builder<'_, 'a> {
@@ -232,7 +246,7 @@ impl<'a> Builder<'_, 'a> {
         let Op::Input { input, access } = cx.part.graph.op(node) else { return Err("an operand that is loaded but no input".into()) };
         let tensor = cx.input_ref(*input);
         let name = format!("{}_tile", cx.tensor_name(tensor));
-        let name = cx.name(&format!("operand {}", node.0), &name);
+        let name = base(cx, &cx.name(&format!("operand {}", node.0), &name));
         if !multiplies(cx.dtype(tensor)) {
             return Err(format!("`{}` is no 16-bit type", cx.part.graph.input(*input).name));
         }
@@ -485,32 +499,34 @@ impl Steps<'_> {
                     r.bytes += o.bytes()
                 }
                 None => {
-                    rings.push(Ring { operands: vec![i], name: o.name.trim_end_matches("_tile").trim_end_matches("_shared").into(), reader, bytes: o.bytes() })
+                    rings.push(Ring { operands: vec![i], name: base(self.cx, o.name.trim_end_matches("_tile").trim_end_matches("_shared")), reader, bytes: o.bytes() })
                 }
             }
         }
         Ok(rings)
     }
-    /// As many stages as fit.
+    /// Two tiles of what is resident where that leaves two stages, and as many stages as fit.
     pub fn memory(&self, rings: &[Ring], results: &[results::Result], shape: Shape) -> Result<Memory, Refusal> {
         let staged = results.iter().any(|r| r.stage == results::Stage::Blocks);
-        let mut at = if staged { 2 * shape.warpgroups * results::BLOCK_BYTES } else { 0 };
-        let mut resident = vec![];
+        let blocks = if staged { 2 * shape.warpgroups * results::BLOCK_BYTES } else { 0 };
+        let stage: u32 = rings.iter().map(|r| r.bytes).sum();
+        let tiles: u32 = self.operands.iter().filter(|o| !o.streamed).map(Operand::bytes).sum();
+        let stages = |residents: u32| shape.stages.min(ROOM.saturating_sub(blocks + residents * tiles) / stage.max(1));
+        let Some(residents) = (1..=shape.residents).rev().find(|r| stages(*r) >= 2) else {
+            return Err(format!("two stages of {stage} bytes beside {} do not fit in shared memory", blocks + tiles));
+        };
+        let stages = stages(residents);
+        let mut at = blocks;
+        let (mut resident, mut starts) = (vec![], vec![]);
         for (i, o) in self.operands.iter().enumerate().filter(|(_, o)| !o.streamed) {
             resident.push((i, at));
-            at += o.bytes()
+            at += residents * o.bytes()
         }
-        let stage: u32 = rings.iter().map(|r| r.bytes).sum();
-        let stages = shape.stages.min(ROOM.saturating_sub(at) / stage.max(1));
-        if stages < 2 {
-            return Err(format!("two stages of {stage} bytes beside {at} do not fit in shared memory"));
-        }
-        let mut starts = vec![];
         for r in rings {
             starts.push(at);
             at += stages * r.bytes
         }
-        Ok(Memory { stages, resident, rings: starts, barriers: at, total: at + super::BARRIER_BYTES + 1024 })
+        Ok(Memory { stages, residents, resident, rings: starts, barriers: at, total: at + super::BARRIER_BYTES + 1024 })
     }
     /// Accumulators, packed operands, and some 30 more registers for addresses, states and what is at hand.
     pub fn check_registers(&self, shape: Shape) -> Result<(), Refusal> {
