@@ -68,6 +68,16 @@ fn the_textbook_formula_is_as_accurate_as_the_centred_one() {
 }
 
 #[test]
+fn a_mean_that_is_stored_too_gets_its_centre_back() {
+    let k = kernel("#[kernel] fn both(x: Tensor<f32, M, N>) -> (Tensor<f32, M>, Tensor<f32, M>) { (mean::<N>(x), mean::<N>(x * x) - square(mean::<N>(x))) }");
+    let program = programs(0, &k.graph, &[]).pop().expect("a program");
+    assert!(program.to_string().contains("translation"), "{program}");
+    for pieces in [1, 3] {
+        assert!(error(&k, &program, &[3, 512], 64, pieces) < 1e-6)
+    }
+}
+
+#[test]
 fn a_sum_of_squares_that_keeps_its_centre_has_no_translation() {
     let k = kernel("#[kernel] fn rms(x: Tensor<f32, M, N>) -> Tensor<f32, M, N> { x * rsqrt(mean::<N>(x * x) + 1e-5) }");
     for p in programs(0, &k.graph, &[]) {

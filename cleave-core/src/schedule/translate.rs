@@ -3,8 +3,8 @@
 //!
 //! In: an algorithm's graph without frames. Out: an equal one, where a sum of squares asks for it and c leaves no trace. Multiples of
 //! powers of c travel with the values that hold them, as polynomials; a variance, a covariance, a centred projection lose them
-//! by the normal form of linear forms alone. Where a power of c would reach a store, or an operation that is no polynomial, the
-//! graph stays as it is: the sum of squares of an RMSNorm has no translation.
+//! by the normal form of linear forms alone. A mean keeps c, which is added back. Where its square would reach a store, or an
+//! operation that is no polynomial, the graph stays as it is: the sum of squares of an RMSNorm has no translation.
 use super::elaborate::Tower;
 use crate::axis::AxisSet;
 use crate::graph::{Access, FrameKind, Graph, InputId, NodeId, Op};
@@ -62,7 +62,7 @@ fn guards(g: &Graph, x: NodeId) -> Vec<NodeId> {
     squares.map(of).reduce(|a, b| a.into_iter().filter(|p| b.contains(p)).collect()).unwrap_or_default()
 }
 
-/// The graph in x - c; `None` if c does not cancel.
+/// The graph in x - c; `None` if the squares of c do not cancel.
 fn translated(source: &Graph, x: NodeId, over: AxisSet) -> Option<Graph> {
     let free = source.free();
     let guards = guards(source, x);
@@ -71,16 +71,17 @@ fn translated(source: &Graph, x: NodeId, over: AxisSet) -> Option<Graph> {
     let frame_axes = free[x.index()].difference(over);
     // x - c as a leaf, so that linear forms do not take it apart before c has cancelled
     let moved = g.read(InputId(u32::MAX), Access::plain(free[x.index()].iter()));
+    let centre = g.read(InputId(u32::MAX - 1), Access::plain(frame_axes.iter()));
     let mut key = vec![];
     for (i, n) in source.nodes.iter().enumerate() {
         let operands: Vec<&Polynomial> = n.operands.iter().map(|o| &map[o.index()]).collect();
         let value = match &n.op {
             Op::Linear(coefficients, constant) => linear(&mut g, &operands, coefficients, *constant),
-            Op::Product(exponents) => product(&mut g, &operands, exponents)?,
+            Op::Product(exponents) => product(&mut g, &operands, exponents, centre)?,
             Op::Sum(axes) if operands[0].len() > 1 && frame_axes.intersects(*axes) => return None,
             Op::Sum(axes) => operands[0].clone().into_iter().map(|k| sum(&mut g, *axes, k)).collect(),
             op => {
-                let operands: Option<Vec<NodeId>> = operands.iter().map(|p| if let [only] = p[..] { Some(only) } else { None }).collect();
+                let operands: Option<Vec<NodeId>> = operands.iter().map(|p| whole(&mut g, p, centre)).collect();
                 vec![g.intern(op.clone(), operands?)]
             }
         };
@@ -94,31 +95,40 @@ fn translated(source: &Graph, x: NodeId, over: AxisSet) -> Option<Graph> {
             value
         })
     }
-    let stores: Option<Vec<NodeId>> = source.stores().map(|s| if let [only] = map[s.1.node.index()][..] { Some(only) } else { None }).collect();
+    let stores: Option<Vec<NodeId>> = source.stores().map(|s| whole(&mut g, &map[s.1.node.index()], centre)).collect();
     g.outputs.iter_mut().flat_map(|o| &mut o.stores).zip(stores?).for_each(|(s, n)| s.node = n);
-    Some(restored(&g, moved, &key, over))
+    Some(restored(&g, moved, centre, &key, over))
 }
 
-/// The graph with `key - frame of key` for a leaf.
-fn restored(graph: &Graph, leaf: NodeId, key: &[NodeId], over: AxisSet) -> Graph {
+/// The value of a polynomial, if no square of c is in it.
+fn whole(g: &mut Graph, p: &[NodeId], centre: NodeId) -> Option<NodeId> {
+    match *p {
+        [only] => Some(only),
+        [rest, slope] => {
+            let multiple = quotient(g, &[(slope, 2), (centre, 2)]);
+            Some(g.linear(&[(Rational::ONE, rest), (Rational::ONE, multiple)], Rational::ZERO))
+        }
+        _ => None,
+    }
+}
+
+/// The graph with `key - frame of key` for one leaf, and the frame for another.
+fn restored(graph: &Graph, leaf: NodeId, centre: NodeId, key: &[NodeId], over: AxisSet) -> Graph {
     let mut g = graph.without_nodes();
     let mut map: BTreeMap<NodeId, NodeId> = BTreeMap::new();
     let roots = graph.stores().map(|s| s.1.node).chain(key.iter().copied());
-    // the key does not depend on the leaf
-    let (below, above): (Vec<NodeId>, Vec<NodeId>) = {
-        let all = graph.cone(roots);
-        let below = graph.cone(key.iter().copied());
-        (below.clone(), all.into_iter().filter(|n| !below.contains(n)).collect())
-    };
+    // the key does not depend on the leaves
+    let below = graph.cone(key.iter().copied());
+    let above: Vec<NodeId> = graph.cone(roots).into_iter().filter(|n| !below.contains(n)).collect();
     for n in below.into_iter().chain(above) {
         let operands: Vec<NodeId> = graph.operands(n).iter().map(|o| map[o]).collect();
         let new = match graph.op(n) {
-            _ if n == leaf => {
+            _ if n == leaf || n == centre => {
                 let mut operands: Vec<NodeId> = key.iter().map(|k| map[k]).collect();
                 operands[1..].sort();
                 let x = operands[0];
                 let frame = g.intern(Op::Frame(FrameKind::Translation, over), operands);
-                g.linear(&[(Rational::ONE, x), (Rational::MINUS_ONE, frame)], Rational::ZERO)
+                if n == centre { frame } else { g.linear(&[(Rational::ONE, x), (Rational::MINUS_ONE, frame)], Rational::ZERO) }
             }
             Op::Linear(k, c) => g.linear(&k.iter().copied().zip(operands).collect::<Vec<_>>(), *c),
             Op::Product(e) => g.product(&operands.into_iter().zip(e.iter().copied()).collect::<Vec<_>>()),
@@ -151,7 +161,7 @@ fn linear(g: &mut Graph, operands: &[&Polynomial], coefficients: &[Rational], co
     (0..degree).map(of_power).collect()
 }
 
-fn product(g: &mut Graph, operands: &[&Polynomial], exponents: &[i8]) -> Option<Polynomial> {
+fn product(g: &mut Graph, operands: &[&Polynomial], exponents: &[i8], centre: NodeId) -> Option<Polynomial> {
     let mut fixed: Vec<(NodeId, i8)> = vec![];
     let mut total: Polynomial = vec![];
     for (p, &e) in operands.iter().zip(exponents) {
@@ -160,7 +170,8 @@ fn product(g: &mut Graph, operands: &[&Polynomial], exponents: &[i8]) -> Option<
             continue;
         }
         if e < 0 || e % 2 != 0 {
-            return None;
+            fixed.push((whole(g, p, centre)?, e));
+            continue;
         }
         for _ in 0..e / 2 {
             total = if total.is_empty() { p.to_vec() } else { times(g, &total, p)? }
