@@ -370,7 +370,11 @@ impl<'call, O: Outputs> Call<'call, O> {
     pub(crate) fn question(&self, checked: &Checked, targets: Option<&[Target]>) -> Question {
         let graph = &checked.decoded.file.kernel.graph;
         let alignment = if matches!(checked.device.kind, DeviceKind::Cpu) { HOST_ALIGNMENT as u64 } else { CUDA_ALIGNMENT };
-        let inputs = self.arguments.iter().map(|a| a.as_tensor().map_or(ANY, |t| t.facts()));
+        let inputs = self.arguments.iter().map(|a| match &a.kind {
+            ArgumentKind::Tensor(t) | ArgumentKind::InPlace(t, _) => t.facts(),
+            ArgumentKind::Scalar { dtype: DType::F32, word } if f32::from_bits(*word as u32) < 0.0 => Facts { unit: 0, ..ANY },
+            ArgumentKind::Scalar { .. } => ANY,
+        });
         let in_place = |o: &Output| self.arguments.get(o.in_place?.index())?.as_tensor().map(TensorArgument::facts);
         let outputs = graph.outputs.iter().enumerate().map(|(i, o)| match (targets.and_then(|t| t.get(i)), in_place(o)) {
             (Some(t), _) => t.facts(),

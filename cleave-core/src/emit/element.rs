@@ -127,12 +127,12 @@ impl Context<'_> {
             _ => out.push((scale, factors.to_vec(), node)),
         }
     }
-    /// `(factor text, node)` if a node is one held value times scalars.
-    pub fn scaled(&self, site: &dyn Site, node: NodeId) -> Option<(String, NodeId)> {
+    /// `(number, factor text, node)` if a node is one held value times a number and scalars.
+    pub fn scaled(&self, site: &dyn Site, node: NodeId) -> Option<(f64, String, NodeId)> {
         let (mut terms, mut constant) = (vec![], 0.0);
         self.terms(site, node, 1.0, &[], &mut terms, &mut constant);
         match &terms[..] {
-            [(k, factors, x)] if constant == 0.0 && *x != node && site.value(*x).is_some() => Some((factor_text(*k, factors), *x)),
+            [(k, factors, x)] if constant == 0.0 && *x != node && site.value(*x).is_some() => Some((*k, factor_text(*k, factors), *x)),
             _ => None,
         }
     }
