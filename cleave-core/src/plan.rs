@@ -175,6 +175,15 @@ impl PlanFile {
     pub fn to_bytes(&self) -> Vec<u8> {
         postcard::to_stdvec(self).expect("plan files hold plain data")
     }
+    /// The algorithms of a file, without what follows them. `None` as of [`PlanFile::from_bytes`].
+    pub fn algorithms(bytes: &[u8]) -> Option<Vec<Algorithm>> {
+        let (version, rest) = postcard::take_from_bytes::<u32>(bytes).ok()?;
+        if version != VERSION {
+            return None;
+        }
+        let ((_, _, algorithms), _) = postcard::take_from_bytes::<(u64, Kernel, Vec<Algorithm>)>(rest).ok()?;
+        Some(algorithms)
+    }
     /// `None` for a foreign or damaged file, or one of another version.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (version, _) = postcard::take_from_bytes::<u32>(bytes).ok()?;

@@ -128,36 +128,56 @@ fn what_must_be_found_is_found() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"))
 }
 
+/// Every program of a kernel gives what the oracle says, at extents of 1, at such as no tile divides, and of nothing.
+fn assert_equal_to_oracle(kernel: &Kernel, programs: &[Vec<Program>]) {
+    let g = &kernel.graph;
+    let cases: [&dyn Fn(usize) -> i64; 4] = [&|_| 1, &|i| [3, 2, 5, 4][i % 4], &|i| [2, 7, 1, 3, 5][i % 5], &|i| if i == 1 { 0 } else { 2 }];
+    for (seed, of) in cases.iter().enumerate() {
+        let mut extents: Vec<i64> = (0..g.axes.len()).map(of).collect();
+        g.equal.iter().for_each(|(a, b)| extents[b.0 as usize] = extents[a.0 as usize]);
+        let mut random = cleave_core::algebra::check::Random(seed as u64);
+        let tensors = g.inputs.iter().map(|input| {
+            let shape = extent::shape(&input.storage, &extents);
+            let integer = input.element == Element::Type(DType::I32);
+            let mut value = || if integer { random.below(4) as f64 } else { random.real() };
+            Tensor { values: (0..shape.iter().product::<i64>()).map(|_| value()).collect(), shape }
+        });
+        let inputs: Vec<Tensor> = tensors.collect();
+        let want = oracle::evaluate(g, &extents, &inputs);
+        // the rules take extents to be at least 1: of nothing only the source says what was meant
+        let algorithms = if extents.contains(&0) { 1 } else { programs.len() };
+        for p in programs[..algorithms].iter().flatten() {
+            for (tile, pieces) in [(2, 1), (3, 2)] {
+                let settings = Settings { tile: &|_, _| tile, pieces, arithmetic: Arithmetic::Double, types: None };
+                let (got, _) = interpret::run(p, &extents, &inputs, &settings);
+                for (g, w) in got.iter().zip(&want).flat_map(|(g, w)| g.values.iter().zip(&w.values)) {
+                    // where the source has no value (a mean of nothing), any is right
+                    let near = g == w || w.is_nan() || (g - w).abs() <= 1e-9 * w.abs().max(1.0);
+                    assert!(near, "{} is {g} instead of {w} at {extents:?}, tile {tile}, {pieces} pieces\n{p}", kernel.name)
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn every_program_of_every_formula_equals_the_oracle_at_edge_extents() {
-    for file in files() {
-        for f in formulas(&file) {
-            let g = &f.kernel.graph;
-            let cases: [&dyn Fn(usize) -> i64; 4] = [&|_| 1, &|i| [3, 2, 5, 4][i % 4], &|i| [2, 7, 1, 3, 5][i % 5], &|i| if i == 1 { 0 } else { 2 }];
-            for (seed, of) in cases.iter().enumerate() {
-                let extents: Vec<i64> = (0..g.axes.len()).map(of).collect();
-                let mut random = cleave_core::algebra::check::Random(seed as u64);
-                let tensors = g.inputs.iter().map(|input| {
-                    let shape = extent::shape(&input.storage, &extents);
-                    let integer = input.element == Element::Type(DType::I32);
-                    let mut value = || if integer { random.below(4) as f64 } else { random.real() };
-                    Tensor { values: (0..shape.iter().product::<i64>()).map(|_| value()).collect(), shape }
-                });
-                let inputs: Vec<Tensor> = tensors.collect();
-                let want = oracle::evaluate(g, &extents, &inputs);
-                // the rules take extents to be at least 1: of nothing only the source says what was meant
-                let algorithms = if extents.contains(&0) { 1 } else { f.programs.len() };
-                for p in f.programs[..algorithms].iter().flatten() {
-                    for (tile, pieces) in [(2, 1), (3, 2)] {
-                        let settings = Settings { tile: &|_, _| tile, pieces, arithmetic: Arithmetic::Double, types: None };
-                        let (got, _) = interpret::run(p, &extents, &inputs, &settings);
-                        for (g, w) in got.iter().zip(&want).flat_map(|(g, w)| g.values.iter().zip(&w.values)) {
-                            // where the source has no value (a mean of nothing), any is right
-                            let near = g == w || w.is_nan() || (g - w).abs() <= 1e-9 * w.abs().max(1.0);
-                            assert!(near, "{} is {g} instead of {w} at {extents:?}, tile {tile}, {pieces} pieces\n{p}", f.kernel.name)
-                        }
-                    }
-                }
+    files().iter().flat_map(|f| formulas(f)).for_each(|f| assert_equal_to_oracle(&f.kernel, &f.programs))
+}
+
+#[test]
+fn the_examples_of_the_documentation_equal_the_oracle() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    for (page, least) in [("language.md", 10), ("variants.md", 1)] {
+        let text = std::fs::read_to_string(folder.join(page)).unwrap();
+        let blocks: Vec<&str> = text.split("```rust\n").skip(1).map(|b| b.split("```").next().unwrap()).collect();
+        assert!(blocks.len() >= least, "{page}");
+        for block in blocks {
+            for kernel in frontend::from_source(block).unwrap_or_else(|e| panic!("{page}: {}", e.render(block))) {
+                let found = search(&kernel);
+                assert_eq!(found.rejected, []);
+                let programs: Vec<Vec<Program>> = found.algorithms.iter().map(|a| programs(0, &a.graph, &kernel.bounds)).collect();
+                assert_equal_to_oracle(&kernel, &programs)
             }
         }
     }

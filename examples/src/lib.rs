@@ -7,4 +7,5 @@ pub mod fetch;
 pub mod kernels;
 pub mod model;
 pub mod tokenizer;
+pub mod variants;
 pub mod weights;

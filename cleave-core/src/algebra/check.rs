@@ -10,7 +10,10 @@ use crate::oracle::{self, Tensor};
 
 /// An algorithm that is not equal to its source: some rule is wrong.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
-#[error("algorithm `{algorithm}` of kernel `{kernel}` is not equal to its source: output `{output}` is {found} instead of {wanted} at extents {extents:?}")]
+#[error(
+    "algorithm `{algorithm}` of kernel `{kernel}` is not equal to its source: output `{output}` is {found} instead of {wanted} at extents {extents:?}; {}",
+    blame(rules)
+)]
 pub struct Unequal {
     pub kernel: String,
     pub algorithm: String,
@@ -18,6 +21,16 @@ pub struct Unequal {
     pub wanted: f64,
     pub found: f64,
     pub extents: Vec<i64>,
+    /// The rows without any one of which every algorithm is equal.
+    pub rules: Vec<String>,
+}
+
+fn blame(rules: &[String]) -> String {
+    match rules {
+        [] => "no single rule is at fault".into(),
+        [one] => format!("rule `{one}` is wrong"),
+        many => format!("one of the rules `{}` is wrong", many.join("`, `")),
+    }
 }
 
 /// The difference of two graphs at one element.

@@ -71,6 +71,18 @@ pub fn search(kernel: &Kernel) -> Search {
 
 /// The same under another table of rules, and another cap.
 pub fn search_with(kernel: &Kernel, rows: &[Row], cap: usize) -> Search {
+    let mut search = search_once(kernel, rows, cap);
+    if !search.rejected.is_empty() {
+        // never with true rows; a wrong one is worth the time to name it
+        let without = |row: &Row| rows.iter().filter(|r| r.name != row.name).copied().collect::<Vec<_>>();
+        let guilty = rows.iter().filter(|row| search_once(kernel, &without(row), cap).rejected.is_empty());
+        let rules: Vec<String> = guilty.map(|r| r.name.to_string()).collect();
+        search.rejected.iter_mut().for_each(|r| r.rules = rules.clone())
+    }
+    search
+}
+
+fn search_once(kernel: &Kernel, rows: &[Row], cap: usize) -> Search {
     let mut statistics = Statistics { saturated: true, ..Statistics::default() };
     let order = Relabel::by_use(&kernel.graph);
     let graph = order.graph(&kernel.graph);
@@ -154,6 +166,7 @@ fn checked(kernel: &Kernel, algorithms: Vec<Algorithm>) -> (Vec<(usize, Algorith
                 wanted: d.wanted,
                 found: d.found,
                 extents: d.extents,
+                rules: vec![],
             }),
             _ => equal.push((i, a)),
         }

@@ -11,13 +11,14 @@ pub mod scan;
 mod screen;
 pub mod settings;
 
+use crate::algebra::check::Unequal;
 use crate::frontend;
 use crate::frontend::shared::{self, Shared};
 use crate::kernel::Kernel;
 use crate::plan::PlanFile;
 use cache::{Cache, hash, write_whole};
 use nvcc::{Arch, Nvcc, compilations};
-use pipeline::{STAGES, Times};
+use pipeline::{Planned, STAGES, Times};
 use settings::{Settings, VARIABLES};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -45,6 +46,9 @@ pub fn run() {
     for w in warnings {
         println!("cargo::warning={w}")
     }
+    for e in report.errors {
+        println!("cargo::error={}", one_line(&e))
+    }
 }
 
 /// What a build did.
@@ -53,6 +57,8 @@ pub struct Report {
     /// In order of name.
     pub kernels: Vec<Built>,
     pub warnings: Vec<String>,
+    /// What fails the build: an algorithm that is not equal to its source.
+    pub errors: Vec<String>,
     /// Reading and parsing the sources.
     pub scan: Duration,
 }
@@ -92,6 +98,8 @@ struct Draft {
     times: Times,
     /// Every image could be made.
     complete: bool,
+    rejected: Vec<Unequal>,
+    unfinished: bool,
 }
 
 /// Makes the plan files of a package.
@@ -136,6 +144,11 @@ pub fn build(settings: &Settings) -> Report {
         compile(settings, nvcc, &mut drafts, &mut report.warnings)
     }
     for d in drafts {
+        report.errors.extend(d.rejected.iter().map(|r| r.to_string()));
+        if d.unfinished {
+            let kernel = &d.file.kernel.name;
+            report.warnings.push(format!("the search for algorithms of `{kernel}` needs more than {} terms: it is computed as written", crate::algebra::CAP))
+        }
         let bytes = d.file.to_bytes();
         let path = settings.out.join(format!("{:016x}.plan", d.file.key));
         if let Err(e) = write_whole(&path, &bytes) {
@@ -166,10 +179,10 @@ fn basis(settings: &Settings, nvcc: Option<&Nvcc>) -> u64 {
 fn draft(kernel: &Kernel, basis: u64, cache: &Cache) -> Draft {
     let cache_key = hash(&[&basis.to_le_bytes(), frontend::print(kernel).as_bytes()]);
     if let Some(file) = cache.get(cache_key).and_then(|bytes| PlanFile::from_bytes(&bytes)) {
-        return Draft { file, cache_key, cached: true, times: Times::default(), complete: true };
+        return Draft { file, cache_key, cached: true, times: Times::default(), complete: true, rejected: vec![], unfinished: false };
     }
-    let (file, times) = pipeline::plan(kernel);
-    Draft { file, cache_key, cached: false, times, complete: true }
+    let Planned { file, times, rejected, unfinished } = pipeline::plan(kernel);
+    Draft { file, cache_key, cached: false, times, complete: rejected.is_empty() && !unfinished, rejected, unfinished }
 }
 
 /// An image to make.

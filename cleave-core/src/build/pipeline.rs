@@ -1,6 +1,8 @@
 //! One kernel through all stages but nvcc. In: a checked kernel. Out: its plan file with sources and without images, and the time of
 //! each stage.
 use super::screen;
+use crate::algebra::Search;
+use crate::algebra::check::Unequal;
 use crate::device::Target;
 use crate::kernel::Kernel;
 use crate::plan::{Instance, Module, PlanFile, VERSION};
@@ -20,10 +22,21 @@ fn timed<T>(time: &mut Duration, work: impl FnOnce() -> T) -> T {
     result
 }
 
+/// A kernel's plan, and what there is to say of its making.
+pub struct Planned {
+    pub file: PlanFile,
+    pub times: Times,
+    /// Algorithms that a wrong rule led to; they are not in the file.
+    pub rejected: Vec<Unequal>,
+    /// The search gave up, and the source is the only algorithm.
+    pub unfinished: bool,
+}
+
 /// The plan file of a kernel, and the time of each stage.
-pub fn plan(kernel: &Kernel) -> (PlanFile, Times) {
+pub fn plan(kernel: &Kernel) -> Planned {
     let mut times = Times::default();
-    let found = timed(&mut times[0], || algebra::search(kernel).algorithms);
+    let Search { algorithms: found, rejected, statistics } = timed(&mut times[0], || algebra::search(kernel));
+    let unfinished = !statistics.saturated && found.len() == 1;
     let scheduled: Vec<_> = timed(&mut times[1], || found.iter().map(|a| schedule::programs(0, &a.graph, &kernel.bounds)).collect());
     let kept = timed(&mut times[2], || screen::admissible(kernel, &scheduled));
     let (mut algorithms, mut programs) = (vec![], vec![]);
@@ -52,5 +65,5 @@ pub fn plan(kernel: &Kernel) -> (PlanFile, Times) {
         kernel.instances().into_iter().map(instance).collect()
     });
     let file = PlanFile { version: VERSION, key: frontend::key(kernel), kernel: kernel.clone(), algorithms, programs, instances };
-    (file, times)
+    Planned { file, times, rejected, unfinished }
 }

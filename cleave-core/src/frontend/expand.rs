@@ -4,8 +4,9 @@ use super::message::{self, Message};
 use super::report::{Errors, Place};
 use super::shared::Shared;
 use super::syntax::{ElementName, Form, Tensor};
-use super::{Checked, canonical, compile, ghost, signature};
+use super::{Checked, canonical, compile, document, ghost, signature};
 use crate::dtype::DType;
+use crate::plan::PlanFile;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use std::path::Path;
@@ -66,7 +67,20 @@ fn launcher(function: &ItemFn, checked: &Checked, plan: &str) -> TokenStream {
             ::std::vec![#(#values),*],
         )
     };
-    declaration(function, &source.signature, body)
+    let algorithms = std::fs::read(plan).ok().and_then(|b| PlanFile::algorithms(&b)).unwrap_or_default();
+    let documentation = document::lines(kernel, &algorithms);
+    let declaration = declaration(function, &source.signature, body);
+    // after the user's own lines, which the declaration begins with
+    match syn::parse2::<ItemFn>(declaration.clone()) {
+        Ok(mut item) => {
+            let own = item.attrs.iter().rposition(|a| a.path().is_ident("doc")).map_or(0, |i| i + 1);
+            for (i, line) in documentation.iter().enumerate() {
+                item.attrs.insert(own + i, syn::parse_quote!(#[doc = #line]))
+            }
+            quote!(#item)
+        }
+        Err(_) => declaration,
+    }
 }
 
 /// The errors, and the function if its signature is without fault.

@@ -13,6 +13,7 @@ pub mod canonical;
 mod check;
 mod composite;
 mod condition;
+mod document;
 mod expand;
 mod ghost;
 mod lower;

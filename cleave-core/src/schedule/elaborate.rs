@@ -1,8 +1,10 @@
-//! Frames into the graph: exp(x) under a sum becomes exp(x - g) with a frame g that runs along the summed axes.
+//! Frames into the graph: exp(x) under a sum becomes exp(x - g) with a frame g that runs along the summed axes, and moments become
+//! moments of x - c (see [`translate`](super::translate)).
 //!
 //! In: an algorithm's graph. Out: an equal graph with [`Op::Frame`] nodes, and which sums are members of which frame. Powers of
 //! exp(g) travel with the values that hold them; they cancel in a quotient, become `+ g` under a logarithm, and are
 //! multiplied back where neither happens. A source that subtracts its own maximum needs no frame.
+use super::translate::{self, translate};
 use crate::axis::AxisSet;
 use crate::graph::{FrameKind, Function, Graph, NodeId, Op};
 use crate::rational::Rational;
@@ -79,7 +81,7 @@ fn half(halves: i8) -> Rational {
 }
 
 pub fn elaborate(source: &Graph) -> Framed {
-    let source = source.pruned();
+    let source = translate(source);
     let free = source.free();
     let mut g = source.without_nodes();
     let mut towers: Vec<Tower> = vec![];
@@ -106,6 +108,7 @@ pub fn elaborate(source: &Graph) -> Framed {
     }
     let stores: Vec<NodeId> = source.stores().map(|s| restore(&mut g, &map[s.1.node.index()])).collect();
     g.outputs.iter_mut().flat_map(|o| &mut o.stores).zip(stores).for_each(|(s, n)| s.node = n);
+    towers.extend(translate::towers(&mut g));
     Framed { graph: g, towers }.rebuild(|g, _, op, operands| g.intern(op.clone(), operands))
 }
 

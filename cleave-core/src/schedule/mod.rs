@@ -11,6 +11,7 @@ pub mod in_place;
 pub mod interpret;
 pub mod levels;
 pub mod roles;
+pub mod translate;
 pub mod variants;
 
 use crate::axis::{AxisId, AxisSet};

@@ -56,6 +56,8 @@ fn a_wrong_row_is_rejected_by_the_check_with_the_name_of_the_algorithm() {
     const LOST: Term = Term::Sum(Axes::Is('A'), &Term::Sum(Axes::Is('B'), &Term::Any('x')));
     let message = rejection(&workloads::matmul_rowsum(), "contract first", |r| r.right = LOST);
     assert!(message.starts_with("algorithm `w over K,N first` of kernel `matmul_rowsum` is not equal to its source"), "{message}");
+    // the other one makes the form on which the wrong row is tried
+    assert!(message.ends_with("one of the rules `sum of sums`, `contract first` is wrong"), "{message}");
 }
 
 #[test]

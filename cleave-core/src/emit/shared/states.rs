@@ -70,6 +70,10 @@ impl Writer<'_> {
         let mut members = state.members.clone();
         members.sort_by_key(|m| (m.tower, std::cmp::Reverse(m.degree)));
         for m in &members {
+            // a count stays what it is, and may lack dims of the frame
+            if (row.moved)(m.degree, "value", "step", &|_| "lower".into()) == "value" {
+                continue;
+            }
             let dims = self.held[&m.node].0.clone();
             let place = at(self, m.node);
             let tower: Vec<(i8, u32, Vec<DimId>)> = members
