@@ -94,6 +94,7 @@ impl<'a> Scope<'a> {
         match coefficient {
             Coefficient::One => Some(Rational::ONE),
             Coefficient::MinusOne => Some(Rational::MINUS_ONE),
+            Coefficient::Number(k) => Some(*k),
             Coefficient::Any(v) => bound(v),
             Coefficient::Minus(v) => bound(v)?.neg(),
             Coefficient::HalfOf(v) => Rational::new(self.number(*v)? as i128, 2),

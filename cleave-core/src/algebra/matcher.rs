@@ -379,6 +379,8 @@ fn bind_power(env: &mut Env, power: &Power, e: i8) {
 fn bind_coefficient(env: &mut Env, coefficient: &Coefficient, k: Rational) -> bool {
     match coefficient {
         Coefficient::One => k.is_one(),
+        Coefficient::MinusOne => k == Rational::MINUS_ONE,
+        Coefficient::Number(n) => k == *n,
         Coefficient::Any(v) => {
             env.bind(*v, Value::Coefficient(k));
             true

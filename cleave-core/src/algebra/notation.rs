@@ -85,6 +85,7 @@ impl Display for Coefficient {
         match self {
             Coefficient::One => Ok(()),
             Coefficient::Any(v) => write!(f, "{v} * "),
+            Coefficient::Number(k) => write!(f, "{k} * "),
             Coefficient::Minus(v) => write!(f, "-{v} * "),
             Coefficient::MinusOne => write!(f, "-"),
             Coefficient::HalfOf(v) => write!(f, "{v}/2 * "),

@@ -5,6 +5,7 @@
 //! use the same forms. Soundness rests on the two sides and the guards alone; [`Split`] and [`Control`] only say which of the
 //! sound instances the search tries.
 use crate::graph::Function;
+use crate::rational::Rational;
 
 pub type Var = char;
 
@@ -92,8 +93,8 @@ pub enum Coefficient {
     Any(Var),
     /// Right only.
     Minus(Var),
-    /// Right only.
     MinusOne,
+    Number(Rational),
     /// Right only: half the number that a power holds.
     HalfOf(Var),
 }

@@ -2,6 +2,8 @@
 //! each stage.
 use super::{menu, screen};
 use crate::device::Target;
+use crate::algebra::schema::Row;
+use crate::algebra::{CAP, rules, search_with};
 use crate::kernel::Kernel;
 use crate::plan::{Instance, Module, PlanFile, VERSION};
 use crate::{algebra, emit, frontend, schedule};
@@ -20,10 +22,15 @@ fn timed<T>(time: &mut Duration, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// `compiled`: nvcc follows, so the menu is cut to what is worth its time.
-pub fn plan(kernel: &Kernel, compiled: bool) -> (PlanFile, Times) {
+/// `compiled`: nvcc follows, so the menu is cut to what is worth its time. `own`: the package's rules, beside those of the table; a search
+/// that they keep from ending is done without them.
+pub fn plan(kernel: &Kernel, own: &[Row], compiled: bool) -> (PlanFile, Times) {
     let mut times = Times::default();
-    let found = timed(&mut times[0], || algebra::search(kernel).algorithms);
+    let found = timed(&mut times[0], || {
+        let all = [rules::TABLE, own].concat();
+        let found = search_with(kernel, &all, CAP);
+        if own.is_empty() || found.statistics.saturated && found.rejected.is_empty() { found.algorithms } else { algebra::search(kernel).algorithms }
+    });
     let scheduled: Vec<_> = timed(&mut times[1], || found.iter().map(|a| schedule::programs(0, &a.graph, &kernel.bounds)).collect());
     let kept = timed(&mut times[2], || screen::admissible(kernel, &scheduled));
     let (mut algorithms, mut programs) = (vec![], vec![]);

@@ -16,10 +16,11 @@ mod condition;
 mod expand;
 mod ghost;
 mod lower;
-mod message;
+pub mod message;
 mod output;
 pub mod parse;
 pub mod report;
+pub mod rule;
 mod scan;
 mod scope;
 pub mod signature;
@@ -28,7 +29,7 @@ pub mod syntax;
 mod term;
 
 pub use canonical::{key, print};
-pub use expand::expand;
+pub use expand::{expand, expand_rule};
 pub use report::Errors;
 pub use scan::{Found, from_source, scan};
 

@@ -360,6 +360,7 @@ impl Denoter<'_> {
         Ok(match k {
             Coefficient::One => Poly::one(),
             Coefficient::MinusOne => Poly::number(Rational::MINUS_ONE),
+            Coefficient::Number(k) => Poly::number(*k),
             Coefficient::Any(v) => Poly::atom(self.atom(*v, "", scope)?),
             Coefficient::Minus(v) => {
                 let k = Poly::atom(self.atom(*v, "", scope)?);

@@ -112,7 +112,7 @@ impl Collector<'_> {
     fn coefficient(&mut self, k: &Coefficient, family: Option<Var>) -> Result<()> {
         match k {
             Coefficient::Any(v) => self.bind(*v, Kind::Coefficient, family),
-            Coefficient::One => Ok(()),
+            Coefficient::One | Coefficient::MinusOne | Coefficient::Number(_) => Ok(()),
             _ => Err(Unclear::Misplaced(k.to_string())),
         }
     }

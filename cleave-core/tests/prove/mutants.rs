@@ -60,7 +60,7 @@ fn coefficient(k: &Coefficient) -> Changed<Coefficient> {
     let to = |k: Coefficient| (format!("coefficient {k:?}"), k);
     match k {
         Coefficient::One => vec![to(Coefficient::MinusOne)],
-        Coefficient::MinusOne => vec![to(Coefficient::One)],
+        Coefficient::MinusOne | Coefficient::Number(_) => vec![to(Coefficient::One)],
         Coefficient::Any(v) => vec![to(Coefficient::One), to(Coefficient::Minus(*v))],
         Coefficient::Minus(v) => vec![to(Coefficient::One), to(Coefficient::Any(*v))],
         Coefficient::HalfOf(_) => vec![to(Coefficient::One)],
