@@ -156,7 +156,7 @@ pub fn kinds(term: &Term) -> u16 {
         Term::Sum(..) => 4,
         Term::Maximum(..) => 8,
         Term::Apply(f, _) => 16 << *f as u16,
-        Term::Size(_) | Term::Number(_) => 0,
+        Term::Size(_) | Term::Number(_) | Term::Greatest(_) | Term::AtLeastZero(_) => 0,
     }
 }
 

@@ -43,7 +43,7 @@ pub fn rule(tokens: TokenStream) -> Result<Rule, Errors> {
         errors.push(place, message::rule_without_sides());
         return errors.or(None);
     };
-    let mut writer = Writer { errors: &mut errors, names: vec![] };
+    let mut writer = Writer::new(&mut errors);
     let (left, right) = (writer.expression(left), writer.expression(right));
     let guards: Vec<Guard> = conditions.iter().filter_map(|c| writer.condition(c)).collect();
     let (Some(left), Some(right)) = (left, right) else { return errors.or(None) };
@@ -76,7 +76,7 @@ pub fn in_file(text: &str) -> Vec<Rule> {
 }
 
 /// `name: left == right` and, after `where`, conditions between commas.
-fn parse(input: ParseStream) -> syn::Result<(Ident, Expr, Vec<Expr>)> {
+pub(crate) fn parse(input: ParseStream) -> syn::Result<(Ident, Expr, Vec<Expr>)> {
     let name = input.parse()?;
     input.parse::<Token![:]>()?;
     let sides = input.parse()?;
@@ -169,14 +169,17 @@ fn product(parts: Vec<(Written, i8)>) -> Option<Written> {
     linear(vec![(coefficient, body)])
 }
 
-struct Writer<'a> {
+pub(crate) struct Writer<'a> {
     errors: &'a mut Errors,
     names: Vec<(String, Var)>,
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
+    pub(crate) fn new(errors: &'a mut Errors) -> Self {
+        Writer { errors, names: vec![] }
+    }
     /// Names become letters: their first, if no other name has it.
-    fn variable(&mut self, name: &Ident) -> Var {
+    pub(crate) fn variable(&mut self, name: &Ident) -> Var {
         let text = name.to_string();
         if let Some((_, letter)) = self.names.iter().find(|n| n.0 == text) {
             return *letter;
@@ -227,7 +230,7 @@ impl Writer<'_> {
         found
     }
     /// A function's name and the axes between `::<` and `>`.
-    fn callee(&mut self, c: &ExprCall) -> Option<(String, Vec<Var>)> {
+    pub(crate) fn callee(&mut self, c: &ExprCall) -> Option<(String, Vec<Var>)> {
         let Expr::Path(p) = &*c.func else { return None };
         let segment = p.path.segments.last()?;
         let axes = match &segment.arguments {
@@ -264,7 +267,7 @@ impl Writer<'_> {
         }
         found
     }
-    fn condition(&mut self, e: &Expr) -> Option<Guard> {
+    pub(crate) fn condition(&mut self, e: &Expr) -> Option<Guard> {
         let found = match e {
             Expr::Binary(b) => {
                 let variable = |w: &mut Self, e: &Expr| if let Some(Variable(v)) = w.expression(e) { Some(v) } else { None };
@@ -296,11 +299,11 @@ impl Writer<'_> {
 // ---- to the schema --------------------------------------------------------------------------------------------------
 
 /// Rules live as long as the program that reads them: a build script, or the compiler's run of a macro.
-fn keep<T>(x: T) -> &'static T {
+pub(crate) fn keep<T>(x: T) -> &'static T {
     Box::leak(Box::new(x))
 }
 
-fn all<T>(x: Vec<T>) -> &'static [T] {
+pub(crate) fn all<T>(x: Vec<T>) -> &'static [T] {
     Box::leak(x.into_boxed_slice())
 }
 

@@ -18,7 +18,9 @@ pub mod poly;
 pub mod replay;
 pub mod report;
 pub mod solver;
+pub mod statement;
 mod variables;
+pub mod xla;
 
 use crate::algebra::schema::Row;
 use instance::{Counterexample, Trial, trial};

@@ -6,7 +6,7 @@
 use super::denote::Space;
 use super::logic::Formula;
 use super::normal::Condition;
-use super::poly::{Atom, Base, Binder, Exponent, Index, Mentions, Monomial, Poly};
+use super::poly::{Atom, Base, Binder, Exponent, Index, Mentions, Monomial, OPEN, Poly};
 use crate::graph::Function;
 use crate::rational::Rational;
 use easy_smt::{Context, ContextBuilder, Response};
@@ -212,6 +212,7 @@ impl<'a> Script<'a> {
                 let inner = self.formula(inner, names);
                 self.quantified("exists", "and", binders, &inner, names)
             }
+            Formula::Same(a, b) => format!("(= {} {})", names(*a), names(*b)),
             Formula::Inside(b) => self.inside(b, names),
             Formula::Holds(atom) => self.atom(atom, "Bool", names),
             Formula::Zero(p) => self.zero(p, names),
@@ -408,6 +409,12 @@ impl<'a> Script<'a> {
                 let all_zero = self.quantified("forall", "=>", binders, &zero, &own);
                 let none_less = self.quantified("forall", "=>", binders, &format!("(>= {value} 0.0)"), &own);
                 facts.push(format!("(=> {all_zero} (= {this} 0.0))"));
+                if let [b] = &binders[..] {
+                    // of one position, what stands there
+                    let other = Binder { index: Index { domain: b.index.domain, id: OPEN - 1 }, ..*b };
+                    let alone = self.quantified("forall", "=>", &[other], &format!("(= {} {})", own(b.index), own(other.index)), &own);
+                    facts.push(self.quantified("forall", "=>", binders, &format!("(=> {alone} (= {this} {value}))"), &own))
+                }
                 facts.push(format!("(=> {none_less} (and (>= {this} 0.0) (=> (= {this} 0.0) {all_zero})))"))
             }
             Base::Maximum(binders, predicates, body) => {

@@ -71,7 +71,7 @@ fn coefficient(k: &Coefficient) -> Changed<Coefficient> {
 fn terms(t: &Term, bound: &[char]) -> Changed<Term> {
     let mut all: Changed<Term> = vec![];
     match t {
-        Term::Any(_) | Term::Named(..) => {}
+        Term::Any(_) | Term::Named(..) | Term::Greatest(_) | Term::AtLeastZero(_) => {}
         Term::Number(n) => all.push((format!("{} for {n}", n + 1), Term::Number(n + 1))),
         Term::Size(_) => all.push(("no size".into(), Term::Number(1))),
         Term::Sum(a, x) => {
