@@ -5,6 +5,7 @@
 //! use the same forms. Soundness rests on the two sides and the guards alone; [`Split`] and [`Control`] only say which of the
 //! sound instances the search tries.
 use crate::graph::Function;
+use crate::rational::Rational;
 
 pub type Var = char;
 
@@ -21,6 +22,10 @@ pub enum Term {
     /// With a variable for its predicates; without, the domain is whole.
     Maximum(Axes, &'static Term, Option<Var>),
     Apply(Function, &'static Term),
+    /// The greatest of a few. Not searched for.
+    Greatest(&'static [Term]),
+    /// 1 where the term is at least 0, else 0. Not searched for.
+    AtLeastZero(&'static Term),
     /// Right only: the product of the extents of a set of axes.
     Size(Var),
     /// Right only.
@@ -32,7 +37,8 @@ impl Term {
     pub fn parts(&self) -> Vec<&Term> {
         match self {
             Term::Any(_) | Term::Size(_) | Term::Number(_) => vec![],
-            Term::Named(_, x) | Term::Sum(_, x) | Term::Maximum(_, x, _) | Term::Apply(_, x) => vec![x],
+            Term::Named(_, x) | Term::Sum(_, x) | Term::Maximum(_, x, _) | Term::Apply(_, x) | Term::AtLeastZero(x) => vec![x],
+            Term::Greatest(all) => all.iter().collect(),
             Term::Product(factors) => {
                 let part = |f| match f {
                     &Factor::One(ref t, _) => Some(t),
@@ -92,8 +98,8 @@ pub enum Coefficient {
     Any(Var),
     /// Right only.
     Minus(Var),
-    /// Right only.
     MinusOne,
+    Number(Rational),
     /// Right only: half the number that a power holds.
     HalfOf(Var),
 }
@@ -132,6 +138,10 @@ pub enum Guard {
     DivisorOf(Var, Var),
     /// Members of negative power are not zero, those under a root not negative: no 0 beside the multiset hides that it has no value.
     HasValue(Var),
+    /// 0 or 1. Of no term that the search knows.
+    Boolean(Var),
+    /// The axes have extent 1. Of no axes that the search knows.
+    Single(Var),
 }
 
 /// Which partitions of a multiset the search tries.

@@ -2,7 +2,7 @@
 //!
 //! Comes in: two graphs over the same inputs. Goes out: nothing, or where they differ. Each output becomes a real expression over its
 //! axes and is brought to the normal form of [`super::normal`]; an algorithm equals its source if the forms are equal, and every
-//! condition of a step follows from [`super::facts`]. The search's terms, constructors, facts and rows have no part in it.
+//! condition of a step follows from [`super::facts`]: then they are the same wherever both have a value. The search's terms, constructors, facts and rows have no part in it.
 use super::facts::Facts;
 use super::normal::{Condition, Normal};
 use super::poly::{Atom, Base, Binder, Index, Poly};

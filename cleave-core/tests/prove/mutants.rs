@@ -60,7 +60,7 @@ fn coefficient(k: &Coefficient) -> Changed<Coefficient> {
     let to = |k: Coefficient| (format!("coefficient {k:?}"), k);
     match k {
         Coefficient::One => vec![to(Coefficient::MinusOne)],
-        Coefficient::MinusOne => vec![to(Coefficient::One)],
+        Coefficient::MinusOne | Coefficient::Number(_) => vec![to(Coefficient::One)],
         Coefficient::Any(v) => vec![to(Coefficient::One), to(Coefficient::Minus(*v))],
         Coefficient::Minus(v) => vec![to(Coefficient::One), to(Coefficient::Any(*v))],
         Coefficient::HalfOf(_) => vec![to(Coefficient::One)],
@@ -71,7 +71,7 @@ fn coefficient(k: &Coefficient) -> Changed<Coefficient> {
 fn terms(t: &Term, bound: &[char]) -> Changed<Term> {
     let mut all: Changed<Term> = vec![];
     match t {
-        Term::Any(_) | Term::Named(..) => {}
+        Term::Any(_) | Term::Named(..) | Term::Greatest(_) | Term::AtLeastZero(_) => {}
         Term::Number(n) => all.push((format!("{} for {n}", n + 1), Term::Number(n + 1))),
         Term::Size(_) => all.push(("no size".into(), Term::Number(1))),
         Term::Sum(a, x) => {

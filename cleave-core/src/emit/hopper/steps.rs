@@ -498,9 +498,12 @@ impl Steps<'_> {
                     r.operands.push(i);
                     r.bytes += o.bytes()
                 }
-                None => {
-                    rings.push(Ring { operands: vec![i], name: base(self.cx, o.name.trim_end_matches("_tile").trim_end_matches("_shared")), reader, bytes: o.bytes() })
-                }
+                None => rings.push(Ring {
+                    operands: vec![i],
+                    name: base(self.cx, o.name.trim_end_matches("_tile").trim_end_matches("_shared")),
+                    reader,
+                    bytes: o.bytes(),
+                }),
             }
         }
         Ok(rings)
