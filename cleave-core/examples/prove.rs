@@ -21,7 +21,11 @@ fn main() -> ExitCode {
     });
     match proved {
         Ok(all) => {
-            println!("{lines} statements, {obligations} obligations, {:.1} s: {}", start.elapsed().as_secs_f64(), if all { "all proved" } else { "NOT ALL PROVED" });
+            println!(
+                "{lines} statements, {obligations} obligations, {:.1} s: {}",
+                start.elapsed().as_secs_f64(),
+                if all { "all proved" } else { "NOT ALL PROVED" }
+            );
             if all && std::env::args().any(|a| a == "--write") {
                 let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/prove/proved.txt");
                 if let Err(e) = std::fs::write(path, cache::print(TABLE)) {

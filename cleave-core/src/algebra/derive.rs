@@ -5,8 +5,8 @@
 //! substitution, so that it can be printed, and checked again without the search.
 use super::build::{Scope, Target, build};
 use super::extract::emit;
-use super::saturate::Application;
 use super::matcher::{Env, Value};
+use super::saturate::Application;
 use super::schema::{Row, Var};
 use super::term::{Node, Terms};
 use crate::axis::{AxisId, AxisSet};

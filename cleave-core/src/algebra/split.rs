@@ -37,9 +37,14 @@ fn variables(guard: &Guard) -> [Var; 2] {
     };
     match guard {
         Guard::Disjoint(a, b) => [of(a), of(b)],
-        Guard::NonZero(v) | Guard::NonNegative(v) | Guard::Positive(v) | Guard::Negative(v) | Guard::NoPredicate(v) | Guard::HasValue(v) | Guard::Boolean(v) | Guard::Single(v) => {
-            [*v, *v]
-        }
+        Guard::NonZero(v)
+        | Guard::NonNegative(v)
+        | Guard::Positive(v)
+        | Guard::Negative(v)
+        | Guard::NoPredicate(v)
+        | Guard::HasValue(v)
+        | Guard::Boolean(v)
+        | Guard::Single(v) => [*v, *v],
         Guard::RootOf(v, w) | Guard::InverseOf(v, w) | Guard::DivisorOf(v, w) => [*v, *w],
     }
 }

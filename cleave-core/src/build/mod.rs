@@ -1,10 +1,9 @@
 //! What a build script does: find the kernels of a package, make their plans, compile them, write the plan files.
 //!
 //! The files in order: [`settings`] reads the environment, [`scan`] finds sources, [`pipeline`] takes a kernel through the stages
-//! ([`rules`] judges the package's own rules, [`screen`] drops algorithms that are less accurate than the source, [`menu`] code that no device would choose), [`nvcc`] compiles, [`cache`] keeps results by content. A fault in
+//! ([`rules`] judges the package's own rules, [`screen`] drops algorithms that are less accurate than the source), [`nvcc`] compiles, [`cache`] keeps results by content. A fault in
 //! a kernel never fails the script: the macro reports it at its place, and a kernel without a plan file is the macro's to report too.
 pub mod cache;
-mod menu;
 pub mod nvcc;
 mod parallel;
 pub mod pipeline;
@@ -15,6 +14,7 @@ pub mod settings;
 
 use crate::algebra::schema::Row;
 use crate::frontend;
+use crate::frontend::shared::{self, Shared};
 use crate::kernel::Kernel;
 use crate::plan::PlanFile;
 use cache::{Cache, hash, write_whole};
@@ -105,10 +105,14 @@ pub fn build(settings: &Settings) -> Report {
     let start = Instant::now();
     // equal kernels in two files, or under two paths, are one
     let mut kernels: BTreeMap<(String, u64), Kernel> = BTreeMap::new();
-    let mut rules = vec![];
-    for source in scan::sources(&settings.manifest) {
-        rules.extend(frontend::rule::in_file(&source.text));
-        for found in frontend::scan(&source.text).unwrap_or_default() {
+    let sources = scan::sources(&settings.manifest);
+    let (mut shared, mut rules) = (Shared::default(), vec![]);
+    for s in &sources {
+        shared.extend(Shared::of_text(&s.text));
+        rules.extend(frontend::rule::in_file(&s.text))
+    }
+    for source in sources {
+        for found in frontend::scan(&source.text, &shared).unwrap_or_default() {
             if let Ok(kernel) = found.kernel {
                 kernels.insert((kernel.name.clone(), frontend::key(&kernel)), kernel);
             }
@@ -119,6 +123,9 @@ pub fn build(settings: &Settings) -> Report {
         report.warnings.push(format!("{}: {e}", settings.out.display()));
         return report;
     }
+    if let Err(e) = write_whole(&settings.out.join(shared::FILE), shared.text().as_bytes()) {
+        report.warnings.push(format!("{}: {e}", settings.out.display()))
+    }
     let own = rules::settle(settings, &rules, &mut report.warnings);
     let kernels: Vec<Kernel> = kernels.into_values().collect();
     let nvcc = if kernels.is_empty() || settings.archs.is_empty() { None } else { Nvcc::find() };
@@ -128,7 +135,7 @@ pub fn build(settings: &Settings) -> Report {
     }
     let cache = Cache::new(settings.cache.clone());
     let basis = basis(settings, nvcc.as_ref(), &own);
-    let drafts = parallel::map(settings.jobs, &kernels, |kernel| draft(kernel, &own, basis, &cache, nvcc.is_some()));
+    let drafts = parallel::map(settings.jobs, &kernels, |kernel| draft(kernel, &own, basis, &cache));
     let mut drafts: Vec<Draft> = kernels
         .iter()
         .zip(drafts)
@@ -162,15 +169,21 @@ pub fn build(settings: &Settings) -> Report {
 fn basis(settings: &Settings, nvcc: Option<&Nvcc>, own: &[Row]) -> u64 {
     let compiler = std::env::current_exe().and_then(fs::read).unwrap_or_default();
     let archs = if nvcc.is_some() { format!("{:?}", settings.archs) } else { String::new() };
-    hash(&[env!("CARGO_PKG_VERSION").as_bytes(), &compiler, archs.as_bytes(), nvcc.map_or("", |n| &n.version).as_bytes(), crate::prove::cache::print(own).as_bytes()])
+    hash(&[
+        env!("CARGO_PKG_VERSION").as_bytes(),
+        &compiler,
+        archs.as_bytes(),
+        nvcc.map_or("", |n| &n.version).as_bytes(),
+        crate::prove::cache::print(own).as_bytes(),
+    ])
 }
 
-fn draft(kernel: &Kernel, own: &[Row], basis: u64, cache: &Cache, compiled: bool) -> Draft {
+fn draft(kernel: &Kernel, own: &[Row], basis: u64, cache: &Cache) -> Draft {
     let cache_key = hash(&[&basis.to_le_bytes(), frontend::print(kernel).as_bytes()]);
     if let Some(file) = cache.get(cache_key).and_then(|bytes| PlanFile::from_bytes(&bytes)) {
         return Draft { file, cache_key, cached: true, times: Times::default(), complete: true };
     }
-    let (file, times) = pipeline::plan(kernel, own, compiled);
+    let (file, times) = pipeline::plan(kernel, own);
     Draft { file, cache_key, cached: false, times, complete: true }
 }
 

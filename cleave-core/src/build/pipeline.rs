@@ -1,16 +1,16 @@
 //! One kernel through all stages but nvcc. In: a checked kernel. Out: its plan file with sources and without images, and the time of
 //! each stage.
-use super::{menu, screen};
-use crate::device::Target;
+use super::screen;
 use crate::algebra::schema::Row;
 use crate::algebra::{CAP, rules, search_with};
+use crate::device::Target;
 use crate::kernel::Kernel;
 use crate::plan::{Instance, Module, PlanFile, VERSION};
 use crate::{algebra, emit, frontend, schedule};
 use std::time::{Duration, Instant};
 
 /// The stages whose times are told.
-pub const STAGES: [&str; 6] = ["search", "schedule", "screen", "emit", "menu", "nvcc"];
+pub const STAGES: [&str; 5] = ["search", "schedule", "screen", "emit", "nvcc"];
 
 /// The time of each of [`STAGES`].
 pub type Times = [Duration; STAGES.len()];
@@ -22,9 +22,9 @@ fn timed<T>(time: &mut Duration, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// `compiled`: nvcc follows, so the menu is cut to what is worth its time. `own`: the package's rules, beside those of the table; a search
-/// that they keep from ending is done without them.
-pub fn plan(kernel: &Kernel, own: &[Row], compiled: bool) -> (PlanFile, Times) {
+/// The plan file of a kernel, and the time of each stage. `own`: the package's rules, beside those of the table; a search that they keep
+/// from ending is done without them.
+pub fn plan(kernel: &Kernel, own: &[Row]) -> (PlanFile, Times) {
     let mut times = Times::default();
     let found = timed(&mut times[0], || {
         let all = [rules::TABLE, own].concat();
@@ -58,9 +58,6 @@ pub fn plan(kernel: &Kernel, own: &[Row], compiled: bool) -> (PlanFile, Times) {
         };
         kernel.instances().into_iter().map(instance).collect()
     });
-    let mut file = PlanFile { version: VERSION, key: frontend::key(kernel), kernel: kernel.clone(), algorithms, programs, instances };
-    if compiled {
-        timed(&mut times[4], || menu::prune(&mut file))
-    }
+    let file = PlanFile { version: VERSION, key: frontend::key(kernel), kernel: kernel.clone(), algorithms, programs, instances };
     (file, times)
 }

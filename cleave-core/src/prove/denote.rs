@@ -275,20 +275,16 @@ impl Denoter<'_> {
     fn apply(&mut self, function: Function, x: Value) -> Value {
         let real = self.normal.apply(function, &x.real);
         match function {
-            Function::Exp => Value {
-                zero: x.none.clone().not().and(x.infinite.clone()),
-                none: x.none,
-                infinite: Formula::False,
-                real,
-                improper: x.improper.or(x.infinite),
-            },
+            Function::Exp => {
+                Value { zero: x.none.clone().not().and(x.infinite.clone()), none: x.none, infinite: Formula::False, real, improper: x.improper.or(x.infinite) }
+            }
             Function::Log => {
                 let none = any([x.none, x.infinite, x.zero.clone().not().and(positive(&x.real).not())]);
                 let infinite = none.clone().not().and(x.zero);
                 let zero = all([none.clone().not(), infinite.clone().not(), zero(&real)]);
                 Value { none, infinite, zero, real, improper: x.improper }
             }
-            Function::Tanh | Function::Sigmoid | Function::Abs => {
+            Function::Tanh | Function::Sigmoid | Function::Abs | Function::Round(_) => {
                 let none = x.none.or(x.infinite);
                 Value { zero: none.clone().not().and(zero(&real)), none, infinite: Formula::False, real, improper: x.improper }
             }
@@ -334,12 +330,7 @@ impl Denoter<'_> {
                 let up = positive_power(&e);
                 Ok(Part {
                     zero: up.clone().and(x.zero.clone()),
-                    fine: all([
-                        x.none.clone().not(),
-                        x.infinite.clone().not(),
-                        whole(&e).or(nonnegative(&x.real)),
-                        up.or(x.zero.clone().not()),
-                    ]),
+                    fine: all([x.none.clone().not(), x.infinite.clone().not(), whole(&e).or(nonnegative(&x.real)), up.or(x.zero.clone().not())]),
                     infinite: x.none.not().and(x.infinite).and(power_is(&e, 2)),
                     real: self.normal.power(&x.real, &e),
                     improper: x.improper,
@@ -410,11 +401,7 @@ impl Denoter<'_> {
             Addend::One(k, term) => {
                 let k = self.coefficient(k, scope)?;
                 let x = self.term(term, scope)?;
-                Ok(Value {
-                    none: x.none.or(x.infinite.clone().and(positive(&k).not())),
-                    real: self.normal.mul(&k, &x.real),
-                    ..x
-                })
+                Ok(Value { none: x.none.or(x.infinite.clone().and(positive(&k).not())), real: self.normal.mul(&k, &x.real), ..x })
             }
             Addend::Every(family, k, term) => self.every(*family, k, term, scope),
             Addend::Groups(family, v) => self.every(*family, &Coefficient::One, &Term::Any(*v), scope),

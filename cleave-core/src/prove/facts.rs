@@ -1,8 +1,8 @@
 //! What follows for a real expression from what is known of its atoms. The search has its own analysis of facts on classes; this one is
 //! on normal forms, and neither knows the other.
+use super::logic::Formula;
 use super::logic::{positive_power, whole};
 use super::normal::Condition;
-use super::logic::Formula;
 use super::poly::{Atom, Base, Binder, Exponent, Index, Mentions, Monomial, Poly};
 use crate::graph::Function;
 use std::collections::{BTreeMap, BTreeSet};

@@ -193,7 +193,11 @@ fn translation(moved: Moved) -> Vec<Duty> {
     let moved_s = transport(&a, &b, &s);
     let deviation = |m: &[Symbol; 3]| format!("(- (* {} {}) (* {} {}))", m[2].text, m[0].text, m[1].text, m[1].text);
     vec![
-        duty("the frame of no elements is the identity of merge", &[], format!("(and {} {})", equal(&merge(&nothing, &a), &a), equal(&merge(&a, &nothing), &a))),
+        duty(
+            "the frame of no elements is the identity of merge",
+            &[],
+            format!("(and {} {})", equal(&merge(&nothing, &a), &a), equal(&merge(&a, &nothing), &a)),
+        ),
         duty("merge associates", &[], equal(&merge(&merge(&a, &b), &c), &merge(&a, &merge(&b, &c)))),
         // frames differ by the order, what states stand for does not
         duty(
@@ -208,11 +212,7 @@ fn translation(moved: Moved) -> Vec<Duty> {
         duty("transport to the same centre changes nothing", &[], same(&transport(&a, &a, &s), &s)),
         duty("transport is linear", &[], same(&transport(&a, &b, &add(&s, &t)), &add(&moved_s, &transport(&a, &b, &t)))),
         duty("the moments of an element move to its moments about the new centre", &[], same(&transport(&a, &b, &powers(&a)), &powers(&b))),
-        duty(
-            "mean and variance are those of the plain moments",
-            &[],
-            format!("(= {} {})", deviation(&moved_s), deviation(&s)),
-        ),
+        duty("mean and variance are those of the plain moments", &[], format!("(= {} {})", deviation(&moved_s), deviation(&s))),
         duty("the mean is the first moment and the centre", &[some("a")], {
             let plain = transport(&a, &zero, &s);
             format!("(= {} (+ {} (* {} {})))", plain[1].text, s[1].text, a.text, s[0].text)

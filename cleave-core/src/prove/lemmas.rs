@@ -53,11 +53,7 @@ pub const LEMMAS: &[Lemma] = &[
         "sum (c * f) = c * sum f",
         &[show(&["c Real"], &[], "(= 0.0 (* c 0.0))"), show(&["c s u f Real"], &["(= u (* c s))"], "(= (+ u (* c f)) (* c (+ s f)))")],
     ),
-    lemma(
-        "the sum of 1 is the extent",
-        "sum 1 = n",
-        &[show(&["n Int", "s Real"], &["(>= n 0)", "(= s (to_real n))"], "(= (+ s 1.0) (to_real (+ n 1)))")],
-    ),
+    lemma("the sum of 1 is the extent", "sum 1 = n", &[show(&["n Int", "s Real"], &["(>= n 0)", "(= s (to_real n))"], "(= (+ s 1.0) (to_real (+ n 1)))")]),
     lemma(
         "sums change places",
         "sum_i sum_j f = sum_j sum_i f: `r` is the new row, `c` the sums of columns",
@@ -91,22 +87,17 @@ pub const LEMMAS: &[Lemma] = &[
     lemma(
         "a shift leaves a maximum",
         "max (c + f) = c + max f, where there is something",
-        &[show(&["c f Real"], &[], "(= (+ c f) (+ c f))"), show(&["c s u f Real"], &["(= u (+ c s))"], "(= (ite (>= u (+ c f)) u (+ c f)) (+ c (ite (>= s f) s f)))")],
+        &[
+            show(&["c f Real"], &[], "(= (+ c f) (+ c f))"),
+            show(&["c s u f Real"], &["(= u (+ c s))"], "(= (ite (>= u (+ c f)) u (+ c f)) (+ c (ite (>= s f) s f)))"),
+        ],
     ),
     lemma(
         "a positive factor leaves a maximum",
         "max (c * f) = c * max f for c > 0, where there is something",
-        &[show(
-            &["c s u f Real"],
-            &["(> c 0.0)", "(= u (* c s))"],
-            "(= (ite (>= u (* c f)) u (* c f)) (* c (ite (>= s f) s f)))",
-        )],
+        &[show(&["c s u f Real"], &["(> c 0.0)", "(= u (* c s))"], "(= (ite (>= u (* c f)) u (* c f)) (* c (ite (>= s f) s f)))")],
     ),
-    lemma(
-        "the maximum of one value",
-        "max c = c, where there is something",
-        &[show(&["c s Real"], &["(= s c)"], "(= (ite (>= s c) s c) c)")],
-    ),
+    lemma("the maximum of one value", "max c = c, where there is something", &[show(&["c s Real"], &["(= s c)"], "(= (ite (>= s c) s c) c)")]),
     lemma(
         "maxima change places",
         "max_i max_j f = max_j max_i f: `r` the new row's, `c` the columns', `d` the columns' with the new row",
@@ -115,11 +106,7 @@ pub const LEMMAS: &[Lemma] = &[
     lemma(
         "the maximum of exponentials",
         "max exp f = exp max f, where there is something; exp grows",
-        &[show(
-            &["s f es ef u Real"],
-            &["(= u es)", "(=> (<= s f) (<= es ef))", "(=> (<= f s) (<= ef es))"],
-            "(= (ite (>= u ef) u ef) (ite (>= s f) es ef))",
-        )],
+        &[show(&["s f es ef u Real"], &["(= u es)", "(=> (<= s f) (<= es ef))", "(=> (<= f s) (<= ef es))"], "(= (ite (>= u ef) u ef) (ite (>= s f) es ef))")],
     ),
     lemma(
         "the greatest element is one of them",
@@ -129,10 +116,7 @@ pub const LEMMAS: &[Lemma] = &[
     lemma(
         "the exponential of a sum",
         "exp sum f = product exp f; exp (a + b) = exp a * exp b, exp 0 = 1",
-        &[
-            show(&["e0 Real"], &["(= e0 1.0)"], "(= e0 1.0)"),
-            show(&["es ef ez p Real"], &["(= p es)", "(= ez (* es ef))"], "(= ez (* p ef))"),
-        ],
+        &[show(&["e0 Real"], &["(= e0 1.0)"], "(= e0 1.0)"), show(&["es ef ez p Real"], &["(= p es)", "(= ez (* es ef))"], "(= ez (* p ef))")],
     ),
     lemma(
         "the logarithm of a product",
@@ -175,11 +159,7 @@ pub const BIJECTIONS: &[Lemma] = &[
                 &["(> b 0)", "(<= 0 k)", "(< k n)"],
                 "(and (<= 0 (div k b)) (<= 0 (mod k b)) (< (mod k b) b) (= k (+ (* b (div k b)) (mod k b))))",
             ),
-            show(
-                &["b o i p j Int"],
-                &["(> b 0)", "(<= 0 i)", "(< i b)", "(<= 0 j)", "(< j b)", "(= (+ (* b o) i) (+ (* b p) j))"],
-                "(and (= o p) (= i j))",
-            ),
+            show(&["b o i p j Int"], &["(> b 0)", "(<= 0 i)", "(< i b)", "(<= 0 j)", "(< j b)", "(= (+ (* b o) i) (+ (* b p) j))"], "(and (= o p) (= i j))"),
         ],
     ),
     lemma(
@@ -200,11 +180,7 @@ pub const BIJECTIONS: &[Lemma] = &[
         "(a, b) at a * |b| + b: within the axis, and one pair each",
         &[
             show(&["a b m n Int"], &["(<= 0 a)", "(< a m)", "(<= 0 b)", "(< b n)"], "(and (<= 0 (+ (* a n) b)) (< (+ (* a n) b) (* m n)))"),
-            show(
-                &["a b c d n Int"],
-                &["(<= 0 b)", "(< b n)", "(<= 0 d)", "(< d n)", "(= (+ (* a n) b) (+ (* c n) d))"],
-                "(and (= a c) (= b d))",
-            ),
+            show(&["a b c d n Int"], &["(<= 0 b)", "(< b n)", "(<= 0 d)", "(< d n)", "(= (+ (* a n) b) (+ (* c n) d))"], "(and (= a c) (= b d))"),
             show(&["k m n Int"], &["(> n 0)", "(<= 0 k)", "(< k (* m n))"], "(and (<= 0 (div k n)) (< (div k n) m) (= k (+ (* n (div k n)) (mod k n))))"),
         ],
     ),

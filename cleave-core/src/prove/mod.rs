@@ -23,8 +23,8 @@ mod variables;
 pub mod xla;
 
 use crate::algebra::schema::Row;
-use instance::{Counterexample, Trial, trial};
 use denote::{Claim, Unclear};
+use instance::{Counterexample, Trial, trial};
 use logic::{Formula, all};
 use normal::Condition;
 use poly::{Binder, Domain, Index, Mentions};

@@ -282,7 +282,7 @@ impl Normal {
                 let sum = self.add(&Poly::one(), &e);
                 self.power(&sum, &Exponent::number(-2))
             }
-            Function::Tanh | Function::Abs => Poly::base(Base::Apply(function, p.clone())),
+            Function::Tanh | Function::Abs | Function::Round(_) => Poly::base(Base::Apply(function, p.clone())),
         }
     }
     pub fn greatest(&mut self, all: &[Poly]) -> Poly {
@@ -345,9 +345,8 @@ impl Normal {
             power.mentions(&mut all);
             touched.push((0..binders.len()).filter(|i| all.contains(&binders[*i].index)).collect())
         }
-        let within: Vec<Vec<usize>> = (0..binders.len())
-            .filter_map(|i| Some(vec![i, binders.iter().position(|b| Some(b.index) == binders[i].within)?]))
-            .collect();
+        let within: Vec<Vec<usize>> =
+            (0..binders.len()).filter_map(|i| Some(vec![i, binders.iter().position(|b| Some(b.index) == binders[i].within)?])).collect();
         for connected in touched.iter().chain(&within) {
             if let Some(first) = connected.first().map(|i| group[*i]) {
                 let joined: Vec<usize> = connected.iter().map(|i| group[*i]).collect();

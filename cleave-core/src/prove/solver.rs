@@ -279,14 +279,13 @@ impl<'a> Script<'a> {
         apply(&name, &arguments)
     }
     pub fn poly(&mut self, p: &Poly, names: Names) -> String {
-        let parts: Vec<String> = p
-            .0
-            .iter()
-            .map(|(m, k)| {
-                let m_text = self.monomial(m, names);
-                if k.is_one() { m_text } else { format!("(* {} {m_text})", rational(*k)) }
-            })
-            .collect();
+        let parts: Vec<String> =
+            p.0.iter()
+                .map(|(m, k)| {
+                    let m_text = self.monomial(m, names);
+                    if k.is_one() { m_text } else { format!("(* {} {m_text})", rational(*k)) }
+                })
+                .collect();
         together("+", &parts, "0.0")
     }
     fn monomial(&mut self, m: &Monomial, names: Names) -> String {
@@ -383,7 +382,7 @@ impl<'a> Script<'a> {
                 // by those of its addends, and of what they are multiples of: the solver never meets an exponent
                 facts.extend(self.exponential(p, &this, &own))
             }
-            Base::Log(_) | Base::Apply(Function::Tanh | Function::Sigmoid | Function::Exp | Function::Log, _) => {}
+            Base::Log(_) | Base::Apply(Function::Tanh | Function::Sigmoid | Function::Exp | Function::Log | Function::Round(_), _) => {}
             Base::Apply(Function::Abs, p) => {
                 let p = self.poly(p, &own);
                 facts.push(format!("(= {this} (ite (>= {p} 0.0) {p} (- {p})))"))

@@ -42,17 +42,10 @@ fn the_exponential_of_a_sum_over_an_axis_is_not_the_sum_of_exponentials() {
 #[test]
 fn sums_over_one_axis_are_two_sums() {
     // the reduction index is not shared: sum x * sum y is no sum of x * y
-    refuted(
-        Product(&[F::One(Sum(Is('A'), &X), P::Is(2)), F::One(Sum(Is('A'), &Y), P::Is(2))]),
-        Sum(Is('A'), &Product(&const { times(X, Y) })),
-        &[],
-    );
+    refuted(Product(&[F::One(Sum(Is('A'), &X), P::Is(2)), F::One(Sum(Is('A'), &Y), P::Is(2))]), Sum(Is('A'), &Product(&const { times(X, Y) })), &[]);
     // with axes of their own it is
-    const APART: &[G] = &[
-        G::Disjoint(Place::Axes('A'), Place::Axes('B')),
-        G::Disjoint(Place::Axes('A'), Place::Free('y')),
-        G::Disjoint(Place::Axes('B'), Place::Free('x')),
-    ];
+    const APART: &[G] =
+        &[G::Disjoint(Place::Axes('A'), Place::Axes('B')), G::Disjoint(Place::Axes('A'), Place::Free('y')), G::Disjoint(Place::Axes('B'), Place::Free('x'))];
     let product = Product(&[F::One(Sum(Is('A'), &X), P::Is(2)), F::One(Sum(Is('B'), &Y), P::Is(2))]);
     let sum = Sum(Both('A', 'B'), &Product(&const { times(X, Y) }));
     proved(product, sum, APART);
