@@ -67,6 +67,7 @@ impl Verdict {
 pub fn verdict(row: &Row, solver: &mut Option<Solver>, committed: &str) -> Verdict {
     let refused = |refusal: Refusal| match refusal {
         Refusal::False(found) => Verdict::False(found.to_string()),
+        Refusal::Unproved(what) => Verdict::Unproved(what),
         other => Verdict::Unproved(other.to_string()),
     };
     match solver {
