@@ -35,7 +35,7 @@ pub struct Planned {
 /// The plan file of a kernel, and the time of each stage.
 pub fn plan(kernel: &Kernel) -> Planned {
     let mut times = Times::default();
-    let Search { algorithms: found, rejected, statistics } = timed(&mut times[0], || algebra::search(kernel));
+    let Search { algorithms: found, rejected, statistics, .. } = timed(&mut times[0], || algebra::search(kernel));
     let unfinished = !statistics.saturated && found.len() == 1;
     let scheduled: Vec<_> = timed(&mut times[1], || found.iter().map(|a| schedule::programs(0, &a.graph, &kernel.bounds)).collect());
     let kept = timed(&mut times[2], || screen::admissible(kernel, &scheduled));
