@@ -266,7 +266,9 @@ fn seconds(file: &PlanFile, entry: &Entry, types: &[DType], pieces: &[Vec<u32>],
             let tiles = tiles_at(part, &entry.tiles[l][p], entry.target, extents);
             let case = Case { extents, tiles: &tiles, pieces: pieces[l][p], padded: entry.target != Target::Cpu, types, table: &|_| None };
             let traffic = traffic(part, &case);
-            let on_chip = traffic.resident + 2.0 * traffic.streamed + traffic.carried + traffic.temporary;
+            // the executor reads what is streamed where it lies
+            let streamed = if entry.target == Target::Cpu { 0.0 } else { 2.0 * traffic.streamed };
+            let on_chip = traffic.resident + streamed + traffic.carried + traffic.temporary;
             fits &= !entry.launches.is_empty() || on_chip <= device.chip_bytes as f64;
             let slowed = if entry.launches.get(l).is_some_and(|l| !l.tensor_cores) { THROUGH_SHARED_MEMORY } else { 1.0 };
             let work = Work { unique: unique_bytes(part, types, extents), steps: steps(part, &tiles, extents), slowed, traffic };
@@ -276,11 +278,9 @@ fn seconds(file: &PlanFile, entry: &Entry, types: &[DType], pieces: &[Vec<u32>],
     Some((total, fits))
 }
 
-/// Compiled code lays out memory for the bound of a dim on chip, the executor for its extent.
+/// Compiled code has the entry's tiles, and lays out memory for the bound of a dim on chip.
 fn tiles_at(part: &Part, tiles: &[u32], target: Target, extents: &[i64]) -> Vec<u32> {
-    let whole = |d: usize| part.extent(DimId(d as u8), extents).clamp(1, u32::MAX as i64) as u32;
-    let tile = |(d, tile): (usize, &u32)| if target == Target::Cpu && part.dims[d].role == Role::Chip { whole(d) } else { *tile };
-    tiles.iter().enumerate().map(tile).collect()
+    if target == Target::Cpu { part.even_tiles(tiles, extents) } else { tiles.to_vec() }
 }
 
 /// Bytes of the tensors that a part reads, each once.

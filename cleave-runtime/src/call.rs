@@ -144,7 +144,7 @@ impl<'call, O: Outputs> Call<'call, O> {
         let file = &checked.decoded.file;
         let ready = self.ready(&checked, self.question(&checked, None))?;
         let entry = ready.entry(file);
-        if let Code::Cpu(_) = ready.code {
+        if let Code::Cpu(..) = ready.code {
             return Ok(file.programs[entry.program as usize].to_string());
         }
         let mut modules: Vec<u32> = entry.launches.iter().map(|l| l.module).collect();
@@ -336,13 +336,13 @@ impl<'call, O: Outputs> Call<'call, O> {
 
     pub(crate) fn run_ready(&mut self, checked: &Checked, ready: &Ready, targets: &mut [Target], stream: Option<&Arc<CudaStream>>, capturing: bool) -> Result<()> {
         match (&ready.code, &checked.device.kind, stream) {
-            (Code::Cpu(program), _, _) => self.execute_on_cpu(checked, ready, program, targets),
+            (Code::Cpu(program, prepared), _, _) => self.execute_on_cpu(checked, program, prepared, targets),
             (Code::Cuda(loaded), DeviceKind::Cuda(device), Some(stream)) => self.launch(checked, loaded, targets, device, stream, capturing),
             _ => Err(Error::Plan { kernel: checked.decoded.file.kernel.name.clone() }),
         }
     }
 
-    fn execute_on_cpu(&self, checked: &Checked, ready: &Ready, program: &cpu::Decoded, targets: &[Target]) -> Result<()> {
+    fn execute_on_cpu(&self, checked: &Checked, program: &cpu::Decoded, prepared: &cpu::Prepared, targets: &[Target]) -> Result<()> {
         let signed = |strides: &[usize]| strides.iter().map(|s| *s as i64).collect::<Vec<_>>();
         let strides: Vec<Vec<i64>> = self.arguments.iter().map(|a| a.as_tensor().map_or(vec![], |t| signed(&t.layout.strides))).collect();
         let inputs = self.arguments.iter().zip(&strides).map(|(a, strides)| match &a.kind {
@@ -354,11 +354,8 @@ impl<'call, O: Outputs> Call<'call, O> {
         let strides: Vec<Vec<i64>> = targets.iter().map(|t| signed(&t.layout.strides)).collect();
         let outputs = targets.iter().zip(&strides).map(|(t, strides)| cpu::Storage { address: t.address as *mut u8, dtype: t.dtype, strides });
         let outputs: Vec<cpu::Storage> = outputs.collect();
-        let file = &checked.decoded.file;
         let tensors = cpu::Tensors { inputs: &inputs, outputs: &outputs };
-        program
-            .run(&ready.entry(file).tiles, ready.choice.split() as usize, &checked.extents, &tensors)
-            .map_err(|source| Error::Execute { kernel: file.kernel.name.clone(), source })
+        program.run_prepared(prepared, &tensors).map_err(|source| Error::Execute { kernel: checked.decoded.file.kernel.name.clone(), source })
     }
 
     fn launch(

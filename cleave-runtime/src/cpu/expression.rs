@@ -7,10 +7,10 @@ use cleave_core::graph::{Function, Graph, NodeId, Op, PredicateId};
 use cleave_core::tile::{DimId, DimSet};
 use std::collections::HashMap;
 
-use super::vector::{Binary, Unary};
+use super::vector::{Binary, Total, Unary};
 
 /// Elements of a register.
-pub const CHUNK: usize = 512;
+pub const CHUNK: usize = 1024;
 
 /// Where a value is.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -35,8 +35,7 @@ pub enum Work {
     Position(AxisId),
     /// Adds the first operand to a slot, or keeps the greatest, where the masks hold.
     Reduce {
-        maximum: bool,
-        propagate: bool,
+        total: Total,
         masks: Vec<u16>,
     },
 }
@@ -94,8 +93,7 @@ pub enum Item {
     Reduce {
         node: NodeId,
         body: NodeId,
-        maximum: bool,
-        propagate: bool,
+        total: Total,
         predicates: Vec<NodeId>,
     },
     /// The number of elements at which the predicates hold.
@@ -149,20 +147,16 @@ impl Compiler<'_> {
                     };
                     self.places.insert(*node, place);
                 }
-                Item::Reduce { node, body, maximum, propagate, predicates } => {
+                Item::Reduce { node, body, total, predicates } => {
                     let x = self.place(*body);
                     let masks = self.masks(predicates);
                     let target = self.slot(Slot::Tile(*node));
-                    self.code.push(Instruction {
-                        work: Work::Reduce { maximum: *maximum, propagate: *propagate, masks },
-                        target,
-                        operands: [x, Place::Number(0.0)],
-                    })
+                    self.code.push(Instruction { work: Work::Reduce { total: *total, masks }, target, operands: [x, Place::Number(0.0)] })
                 }
                 Item::Count { node, predicates } => {
                     let masks = self.masks(predicates);
                     let target = self.slot(Slot::Count(*node));
-                    let work = Work::Reduce { maximum: false, propagate: false, masks };
+                    let work = Work::Reduce { total: Total::Sum, masks };
                     self.code.push(Instruction { work, target, operands: [Place::Number(1.0), Place::Number(0.0)] })
                 }
                 Item::Store { node, output, store, first } => {

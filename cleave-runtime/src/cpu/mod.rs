@@ -17,7 +17,10 @@ mod functions;
 mod group;
 mod lifetime;
 mod mask;
+mod product;
+mod reduce;
 mod skinny;
+mod stored;
 mod vector;
 
 use block::Scratch;
@@ -25,6 +28,7 @@ use cleave_core::axis::AxisId;
 use cleave_core::dtype::DType;
 use cleave_core::plan::Tiles;
 use cleave_core::tile::Program;
+pub use execute::Prepared;
 use std::sync::Mutex;
 
 /// Why a program cannot be run.
@@ -117,7 +121,14 @@ impl Decoded {
     /// Runs the program. `tiles[launch][part][dim]`; `pieces`: in how many the loop of a part that may be split is cut (1: not).
     /// Extents may be 0. Stride gaps and what lies beyond the reach of a loop's predicates are not read.
     pub fn run(&self, tiles: &Tiles, pieces: usize, extents: &[i64], tensors: &Tensors) -> Result<(), ExecuteError> {
-        execute::run(self, tiles, pieces, extents, tensors)
+        self.run_prepared(&self.prepare(tiles, pieces, extents)?, tensors)
+    }
+    /// What [`run`](Decoded::run) makes of tiles, pieces and extents, for any number of calls.
+    pub fn prepare(&self, tiles: &Tiles, pieces: usize, extents: &[i64]) -> Result<Prepared, ExecuteError> {
+        execute::prepare(self, tiles, pieces, extents)
+    }
+    pub fn run_prepared(&self, prepared: &Prepared, tensors: &Tensors) -> Result<(), ExecuteError> {
+        execute::run(self, prepared, tensors)
     }
 
     fn check(&self, tensors: &Tensors) -> Result<(), ExecuteError> {

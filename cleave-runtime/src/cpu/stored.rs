@@ -1,0 +1,101 @@
+//! Storage types as the loops over them see them: one element widened to f32 without a branch, so that a loop becomes vector code.
+use half::{bf16, f16};
+use pulp::Simd;
+
+/// An element of memory.
+pub trait Stored: Copy {
+    fn widen(self) -> f32;
+    /// A vector of elements side by side.
+    ///
+    /// # Safety
+    /// They are readable.
+    #[inline(always)]
+    unsafe fn vector<S: Simd>(_: S, from: *const Self) -> S::f32s {
+        let mut lanes = [0f32; MOST_LANES];
+        for (i, lane) in lanes[..S::F32_LANES].iter_mut().enumerate() {
+            *lane = unsafe { *from.add(i) }.widen()
+        }
+        unsafe { lanes.as_ptr().cast::<S::f32s>().read_unaligned() }
+    }
+}
+
+/// Lanes of the widest vector.
+pub const MOST_LANES: usize = 16;
+
+impl Stored for f32 {
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        self
+    }
+    #[inline(always)]
+    unsafe fn vector<S: Simd>(_: S, from: *const f32) -> S::f32s {
+        unsafe { from.cast::<S::f32s>().read_unaligned() }
+    }
+}
+
+impl Stored for bf16 {
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        f32::from_bits((self.to_bits() as u32) << 16)
+    }
+}
+
+impl Stored for f16 {
+    /// The exponent's bias is made good by a product with 2^112, which normalises subnormal numbers too; infinity and NaN keep an
+    /// exponent of all ones.
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        let bits = self.to_bits() as u32;
+        let magnitude = (bits & 0x7fff) << 13;
+        let finite = (f32::from_bits(magnitude) * f32::from_bits(0x7780_0000)).to_bits();
+        let special = magnitude | 0x7f80_0000;
+        let value = if bits & 0x7c00 == 0x7c00 { special } else { finite };
+        f32::from_bits(value | (bits & 0x8000) << 16)
+    }
+}
+
+impl Stored for i32 {
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        self as f32
+    }
+}
+
+/// Runs an expression with `T` as the type of a dtype.
+macro_rules! with_stored {
+    ($dtype:expr, $t:ident => $body:expr) => {
+        match $dtype {
+            cleave_core::dtype::DType::F32 => {
+                type $t = f32;
+                $body
+            }
+            cleave_core::dtype::DType::F16 => {
+                type $t = half::f16;
+                $body
+            }
+            cleave_core::dtype::DType::BF16 => {
+                type $t = half::bf16;
+                $body
+            }
+            cleave_core::dtype::DType::I32 => {
+                type $t = i32;
+                $body
+            }
+        }
+    };
+}
+pub(super) use with_stored;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_half_widens_to_its_value() {
+        for bits in 0..=u16::MAX {
+            let (h, b) = (f16::from_bits(bits), bf16::from_bits(bits));
+            assert!(h.widen().to_bits() == h.to_f32().to_bits() || h.is_nan() && h.widen().is_nan(), "{bits:x}");
+            assert!(b.widen().to_bits() == b.to_f32().to_bits() || b.is_nan() && b.widen().is_nan(), "{bits:x}")
+        }
+    }
+}
