@@ -325,6 +325,11 @@ const CACHED: f64 = 3.0;
 /// How much slower operations are whose operands and results all lie in shared memory: a product of 4096^3 took 155 ms on an H200.
 const THROUGH_SHARED_MEMORY: f64 = 64.0;
 
+/// On the executor: how much slower an operation outside of products is than one inside, and the operations that an element takes to be copied to
+/// where a product reads it.
+const INTERPRETED: f64 = 4.0;
+const COPIED: f64 = 48.0;
+
 /// What a part does, as its time is estimated from it.
 struct Work {
     /// How much slower than the device's f32 rate its operations are.
@@ -353,10 +358,11 @@ impl Work {
         let single = device.single_flops / self.slowed;
         let rate = if t.load_bytes < 3.0 * t.loads && self.slowed == 1.0 { device.half_flops } else { single };
         let again = (t.load_bytes - self.unique).max(0.0);
+        let elementwise = if device.target == Target::Cpu { INTERPRETED * t.elementwise + COPIED * t.loads } else { t.elementwise };
         let bytes = t.load_bytes - again + again / CACHED + t.store_bytes + states;
         // two blocks on half of the multiprocessors draw as much from memory as one on each
         let memory = bytes / device.bandwidth / used.max((2.0 * waves).min(1.0));
-        let loads = [t.contracted / rate / used, t.elementwise / single / used, memory];
+        let loads = [t.contracted / rate / used, elementwise / single / used, memory];
         let greatest = loads.iter().copied().fold(0.0, f64::max);
         let steps = waves.ceil() * self.steps / pieces * STEP_SECONDS;
         greatest + UNHIDDEN * (loads.iter().sum::<f64>() - greatest) + steps + merge

@@ -334,7 +334,14 @@ impl<'call, O: Outputs> Call<'call, O> {
         self.run_ready(checked, &ready, &mut targets, stream.as_ref(), capturing)
     }
 
-    pub(crate) fn run_ready(&mut self, checked: &Checked, ready: &Ready, targets: &mut [Target], stream: Option<&Arc<CudaStream>>, capturing: bool) -> Result<()> {
+    pub(crate) fn run_ready(
+        &mut self,
+        checked: &Checked,
+        ready: &Ready,
+        targets: &mut [Target],
+        stream: Option<&Arc<CudaStream>>,
+        capturing: bool,
+    ) -> Result<()> {
         match (&ready.code, &checked.device.kind, stream) {
             (Code::Cpu(program, prepared), _, _) => self.execute_on_cpu(checked, program, prepared, targets),
             (Code::Cuda(loaded), DeviceKind::Cuda(device), Some(stream)) => self.launch(checked, loaded, targets, device, stream, capturing),

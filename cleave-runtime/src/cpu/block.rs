@@ -70,6 +70,30 @@ impl Addressing {
     }
 }
 
+/// Positions of a packed dim one stride apart.
+pub struct Stretch {
+    /// Of the first, in elements.
+    pub offset: isize,
+    pub length: usize,
+    pub stride: isize,
+}
+
+impl Addressing {
+    /// How far a dim's positions from this one on are one stride apart: to the end of its innermost long axis.
+    pub fn stretch(&self, part: &Part, extents: &[i64], dim: DimId, position: i64) -> Stretch {
+        let offset = self.offset(part, extents, dim, position);
+        let extent = |a: AxisId| extents[a.0 as usize];
+        match part.source.dim(dim).axes.iter().rev().find(|a| extent(**a) > 1) {
+            None => Stretch { offset, length: usize::MAX, stride: 0 },
+            Some(a) if self.irregular.contains(dim) => {
+                let n = extent(*a);
+                Stretch { offset, length: (n - position % n) as usize, stride: self.axes[a.0 as usize] }
+            }
+            Some(_) => Stretch { offset, length: usize::MAX, stride: self.strides[dim.0 as usize] },
+        }
+    }
+}
+
 /// What the blocks of one part have in common.
 pub struct Context<'a> {
     pub part: &'a Part,
@@ -150,6 +174,8 @@ pub struct Block<'a, 'b> {
     pub at: [Span; MAX_DIMS],
     /// Which share of the split loop to run, of how many.
     pub piece: (usize, usize),
+    /// Elements of tiles loaded so far.
+    pub loaded: u64,
 }
 
 /// Why a body was left.
@@ -212,7 +238,12 @@ impl<'a, 'b> Block<'a, 'b> {
         let start = if resume { body.iter().position(|s| matches!(s, Step::Loop(l) if l.is_split)).map_or(0, |i| i + 1) } else { 0 };
         for step in &body[start..] {
             match step {
-                Step::Load(node) => self.load(*node),
+                Step::Load { node, again } => {
+                    if !again {
+                        self.loaded += self.part().layout[node.index()].iter().map(|d| self.length(*d) as u64).product::<u64>()
+                    }
+                    self.load(*node)
+                }
                 Step::Recall(node) => {
                     self.fresh(*node);
                 }
@@ -310,11 +341,11 @@ impl<'a, 'b> Block<'a, 'b> {
 
     fn fold(&mut self, node: NodeId, maximum: bool) {
         let part = self.part();
-        let Some(tile) = part.tiles.get(&node) else { return };
+        let Some(tile) = part.tiles[node.index()] else { return };
         let (_, size) = self.packed(&part.layout[node.index()]);
         let carried = self.values[node.index()];
         let into = Target { pointer: carried.pointer.cast(), pitch: 0, rows: 1, n: size };
-        unsafe { vector::across(if maximum { Total::Greatest } else { Total::Sum }, into, Operand::Rows(self.buffer(*tile), 0)) }
+        unsafe { vector::across(if maximum { Total::Greatest } else { Total::Sum }, into, Operand::Rows(self.buffer(tile), 0)) }
     }
 
     // ---- loops -----------------------------------------------------------------------------------------------

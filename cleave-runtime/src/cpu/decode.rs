@@ -26,8 +26,8 @@ pub struct Part {
     pub buffers: Vec<Buffer>,
     /// The buffer of each node's tile, of a reduction's result within the tile, and of the count of a frame's mean.
     pub values: Vec<Option<usize>>,
-    pub tiles: HashMap<NodeId, usize>,
-    pub counts: HashMap<NodeId, usize>,
+    pub tiles: Vec<Option<usize>>,
+    pub counts: Vec<Option<usize>>,
     /// Loads with the input that they read.
     pub loads: Vec<(NodeId, InputId)>,
     /// Elementary operations of the whole part, roughly: a multiply-add of a contraction counts 1/16.
@@ -43,11 +43,17 @@ pub struct Buffer {
     pub whole: Option<DimId>,
     pub first: usize,
     pub last: usize,
+    /// The buffer whose place it takes: the group that writes it is the last to read that one, element by element.
+    pub instead_of: Option<usize>,
 }
 
 #[derive(Debug)]
 pub enum Step {
-    Load(NodeId),
+    Load {
+        node: NodeId,
+        /// A view of a tile that is here already.
+        again: bool,
+    },
     Recall(NodeId),
     Group(Group),
     Contract {
@@ -146,8 +152,8 @@ impl Part {
             body,
             buffers: vec![],
             values: vec![None; source.graph.nodes.len()],
-            tiles: HashMap::new(),
-            counts: HashMap::new(),
+            tiles: vec![None; source.graph.nodes.len()],
+            counts: vec![None; source.graph.nodes.len()],
             loads: vec![],
             work: work(source),
         };
@@ -232,12 +238,13 @@ impl Decoder<'_> {
         let mut barrier = 0;
         for (position, statement) in body.iter().enumerate() {
             match statement {
-                Statement::Load { node, .. } => {
-                    out.push(Draft::Step(Step::Load(*node)));
+                Statement::Load { node, view_of } => {
+                    out.push(Draft::Step(Step::Load { node: *node, again: view_of.is_some() }));
                     available.insert(*node, out.len());
                 }
                 Statement::Recall { node, .. } => {
-                    let step = if matches!(self.part.graph.op(*node), Op::Input { .. }) { Step::Load(*node) } else { Step::Recall(*node) };
+                    let step =
+                        if matches!(self.part.graph.op(*node), Op::Input { .. }) { Step::Load { node: *node, again: true } } else { Step::Recall(*node) };
                     out.push(Draft::Step(step));
                     available.insert(*node, out.len());
                 }

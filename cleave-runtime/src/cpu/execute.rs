@@ -1,14 +1,14 @@
 //! Runs the launches of a program: blocks over threads, pieces of a split merged in index order by the last to arrive.
 use super::block::{Addressing, Block, Context, Line, Outcome, Scratch, TableData, Value, reserve};
 use super::decode::{Loop, MAX_DIMS, Part, Step};
-use super::{Argument, Decoded, ExecuteError, Tensors, frames};
+use super::{Argument, Decoded, ExecuteError, Tensors, frames, threads};
 use cleave_core::domain::Span;
 use cleave_core::dtype::DType;
 use cleave_core::graph::{InputId, Op};
 use cleave_core::plan::Tiles;
 use cleave_core::predicate::Table;
 use cleave_core::tile::DimId;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Below this many elementary operations (some 10 microseconds) a launch runs on the calling thread alone.
 const SMALL: f64 = 40_000.0;
@@ -22,6 +22,7 @@ struct Job<'a> {
     /// States of piece `p` of item `i` at `(i * pieces + p) * state`.
     partials: Vec<Line>,
     arrived: Vec<AtomicU32>,
+    loaded: &'a AtomicU64,
 }
 
 // The pointers in a job are the caller's tensors, which outlive the call; blocks write disjoint elements.
@@ -35,6 +36,17 @@ pub struct Prepared {
     launches: Vec<Vec<Shape>>,
     /// Elements of each workspace.
     workspaces: Vec<usize>,
+}
+
+impl Prepared {
+    /// Bytes that a run on so many threads takes for tiles, partial states of a split and workspaces.
+    pub fn bytes(&self, threads: usize) -> usize {
+        let launch = |shapes: &Vec<Shape>| {
+            let states = |s: &Shape| if self.pieces > 1 { s.grid.iter().product::<usize>() * self.pieces * s.state } else { 0 };
+            shapes.iter().map(states).sum::<usize>() + threads * shapes.iter().map(|s| s.memory).max().unwrap_or(0)
+        };
+        4 * (self.launches.iter().map(launch).max().unwrap_or(0) + self.workspaces.iter().sum::<usize>())
+    }
 }
 
 /// The shape of a part at concrete extents: tile lengths and where buffers lie.
@@ -60,13 +72,16 @@ impl Shape {
         // greedy: each buffer at the lowest place that is free throughout its life
         let mut placed: Vec<(usize, usize, usize, usize)> = vec![]; // start, end, first, last
         let mut offsets = vec![0; part.buffers.len()];
-        for (i, b) in part.buffers.iter().enumerate() {
+        for (i, b) in part.buffers.iter().enumerate().filter(|b| b.1.instead_of.is_none()) {
             let n: usize = b.tiles.iter().map(|t| size(t, b.whole).next_multiple_of(16)).sum();
             let mut around: Vec<(usize, usize)> = placed.iter().filter(|p| p.2 <= b.last && b.first <= p.3).map(|p| (p.0, p.1)).collect();
             around.sort();
             let start = around.iter().fold(0, |at, (s, e)| if at + n <= *s { at } else { at.max(*e) });
             placed.push((start, start + n, b.first, b.last));
             offsets[i] = start
+        }
+        for (i, b) in part.buffers.iter().enumerate() {
+            offsets[i] = offsets[b.instead_of.unwrap_or(i)]
         }
         // a store that lacks an empty dim must happen all the same
         let grid = part.source.grid.iter().map(|d| (part.source.extent(*d, extents) as usize).div_ceil(length(*d)).max(1)).collect();
@@ -136,22 +151,13 @@ pub fn run(decoded: &Decoded, prepared: &Prepared, tensors: &Tensors) -> Result<
             }
             decoded.give_back(scratch)
         };
-        if threads <= 1 {
-            worker()
-        } else {
-            rayon::in_place_scope(|s| {
-                for _ in 1..threads {
-                    s.spawn(|_| worker())
-                }
-                worker()
-            })
-        }
+        threads::together(threads.saturating_sub(1), &worker)
     }
     Ok(())
 }
 
 impl<'a> Job<'a> {
-    fn new(decoded: &Decoded, part: &'a Part, shape: &'a Shape, prepared: &'a Prepared, tensors: &Tensors, workspaces: &[*mut u8]) -> Self {
+    fn new(decoded: &'a Decoded, part: &'a Part, shape: &'a Shape, prepared: &'a Prepared, tensors: &Tensors, workspaces: &[*mut u8]) -> Self {
         let extents = prepared.extents.as_slice();
         let graph = part.graph();
         let place = |input: InputId| -> Option<(*mut u8, DType, Vec<i64>)> {
@@ -198,7 +204,7 @@ impl<'a> Job<'a> {
         }
         let context = Context { part, extents, tiles: &shape.tiles, loads, stores, tables, offsets: &shape.offsets };
         let pieces = if split_loop(part).is_some() { prepared.pieces.max(1) } else { 1 };
-        Job { context, items: shape.grid.iter().product(), pieces, shape, partials: vec![], arrived: vec![] }
+        Job { context, items: shape.grid.iter().product(), pieces, shape, partials: vec![], arrived: vec![], loaded: &decoded.loaded }
     }
 
     fn block(&self, item: usize, piece: usize, scratch: &mut Scratch) {
@@ -220,8 +226,10 @@ impl<'a> Job<'a> {
             let extent = part.source.extent(*d, self.context.extents);
             at[d.0 as usize] = Span::new(i * tile, ((i + 1) * tile).min(extent))
         }
-        let mut block = Block { context: &self.context, memory, registers, values, held, at, piece: (piece, self.pieces) };
-        if let Outcome::Done = block.run(&part.body, false) {
+        let mut block = Block { context: &self.context, memory, registers, values, held, at, piece: (piece, self.pieces), loaded: 0 };
+        let outcome = block.run(&part.body, false);
+        self.loaded.fetch_add(block.loaded, Ordering::Relaxed);
+        if let Outcome::Done = outcome {
             return;
         }
         let Some(l) = split_loop(part) else { return };

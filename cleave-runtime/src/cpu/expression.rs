@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use super::vector::{Binary, Total, Unary};
 
 /// Elements of a register.
-pub const CHUNK: usize = 1024;
+pub const CHUNK: usize = 2048;
 
 /// Where a value is.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -80,6 +80,18 @@ pub struct Group {
     /// With masks, and for tiles throughout which all of them hold.
     pub masked: Code,
     pub whole: Code,
+}
+
+impl Group {
+    /// Whether no instruction from the one that writes slot `write` on reads slot `read`.
+    pub fn reads_before_it_writes(&self, read: usize, write: usize) -> bool {
+        let is = |p: &Place, slot: usize| *p == Place::Slot(slot as u16);
+        let holds = |code: &Code| {
+            let first = code.instructions.iter().position(|i| is(&i.target, write)).unwrap_or(code.instructions.len());
+            !code.instructions[first..].iter().any(|i| i.operands.iter().any(|p| is(p, read)))
+        };
+        holds(&self.masked) && holds(&self.whole)
+    }
 }
 
 /// What a group computes.

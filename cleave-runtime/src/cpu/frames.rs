@@ -83,8 +83,8 @@ struct Keys {
 impl Keys {
     fn new(block: &Block, frame: NodeId, row: &Row) -> Option<Keys> {
         let part = block.part();
-        let at = |index: Option<&usize>| index.map(|b| block.buffer(*b).cast_const());
-        let (total, count) = (at(part.tiles.get(&frame))?, at(part.counts.get(&frame)));
+        let at = |index: Option<usize>| index.map(|b| block.buffer(b).cast_const());
+        let (total, count) = (at(part.tiles[frame.index()])?, at(part.counts[frame.index()]));
         Some(Keys { statistic: row.statistic, total, count: count.unwrap_or(total) })
     }
     /// The frame that suits the keys.
@@ -126,9 +126,9 @@ pub fn rebase(block: &mut Block, frame: NodeId, kind: FrameKind, the_loop: usize
     let base = block.buffer(l.buffer);
     let own = unsafe { base.add(place(&places, frame)) };
     let (_, size) = block.packed(&part.layout[frame.index()]);
-    let Some(tile) = part.tiles.get(&frame) else { return };
+    let Some(tile) = part.tiles[frame.index()] else { return };
     // the tile's statistic becomes the new frame, in place
-    let to = block.buffer(*tile);
+    let to = block.buffer(tile);
     let Some(keys) = Keys::new(block, frame, row) else { return };
     let mut moves = false;
     for i in 0..size {

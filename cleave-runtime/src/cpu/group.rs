@@ -108,9 +108,9 @@ impl<'a, 'b> Block<'a, 'b> {
             Slot::Tile(n) | Slot::Count(n) => {
                 let (strides, size) = self.packed(&part.layout[n.index()]);
                 let is_count = matches!(slot, Slot::Count(_));
-                let index = if is_count { part.counts.get(&n) } else { part.tiles.get(&n) };
+                let index = if is_count { part.counts[n.index()] } else { part.tiles[n.index()] };
                 let pointer = match index {
-                    Some(b) => self.buffer(*b).cast(),
+                    Some(b) => self.buffer(b).cast(),
                     None => self.fresh(n).pointer,
                 };
                 let identity = if !is_count && part.keeps_greatest(n) { f32::NEG_INFINITY } else { 0.0 };
@@ -285,31 +285,34 @@ impl Run<'_, '_, '_> {
             row(r, pointer.wrapping_offset(r as isize * self.row_stride(s) + w.start as isize * inner), inner / bytes)
         }
     }
-    fn element(&self, s: &Live, addressing: &Addressing, i: usize) -> *mut u8 {
-        let at = self.irregular_offset(addressing, self.inner(), i);
-        self.row_pointer(s).wrapping_offset(at * s.dtype.bytes() as isize)
+    /// A row whose positions strides do not tell, stretch by stretch: where each begins, its stride, and its place in the row.
+    fn stretches(&self, s: &Live, addressing: &Addressing, w: Window, mut visit: impl FnMut(*mut u8, isize, std::ops::Range<usize>)) {
+        let (row, dim) = (self.row_pointer(s), self.extents.dims[self.inner()]);
+        let (block, mut i) = (&*self.block, 0);
+        while i < w.n {
+            let position = block.span(dim).start + (w.start + i) as i64;
+            let run = addressing.stretch(block.part(), block.context.extents, dim, position);
+            let end = w.n.min(i.saturating_add(run.length));
+            visit(row.wrapping_offset(run.offset * s.dtype.bytes() as isize), run.stride, i..end);
+            i = end
+        }
     }
     fn irregular_row<'s>(&self, s: &Live<'s>) -> Option<&'s Addressing> {
         s.irregular.filter(|a| a.irregular.contains(self.extents.dims[self.inner()]))
     }
     unsafe fn read(&self, s: &Live, w: Window) {
-        let line = |r: usize, n: usize| unsafe { std::slice::from_raw_parts_mut(s.staging.add(r * w.n), n) };
+        let line = |from: usize, n: usize| unsafe { std::slice::from_raw_parts_mut(s.staging.add(from), n) };
         match (s.mode, self.irregular_row(s)) {
-            (_, Some(a)) => line(0, w.n)
-                .iter_mut()
-                .enumerate()
-                .for_each(|(i, x)| unsafe { vector::load(s.dtype, self.element(s, a, w.start + i), 1, std::slice::from_mut(x)) }),
+            (_, Some(a)) => self.stretches(s, a, w, |at, stride, part| unsafe { vector::load(s.dtype, at, stride, line(part.start, part.len())) }),
             (Mode::Column, None) => unsafe { vector::load(s.dtype, self.row_pointer(s), self.row_stride(s) / s.dtype.bytes() as isize, line(0, w.rows)) },
-            _ => self.each_row(s, w, |r, at, stride| unsafe { vector::load(s.dtype, at, stride, line(r, w.n)) }),
+            _ => self.each_row(s, w, |r, at, stride| unsafe { vector::load(s.dtype, at, stride, line(r * w.n, w.n)) }),
         }
     }
     unsafe fn write(&self, s: &Live, w: Window) {
-        let line = |r: usize| unsafe { std::slice::from_raw_parts(s.staging.add(r * w.n), w.n) };
+        let line = |from: usize, n: usize| unsafe { std::slice::from_raw_parts(s.staging.add(from), n) };
         match self.irregular_row(s) {
-            Some(a) => {
-                line(0).iter().enumerate().for_each(|(i, x)| unsafe { vector::store(s.dtype, self.element(s, a, w.start + i), 1, std::slice::from_ref(x)) })
-            }
-            None => self.each_row(s, w, |r, at, stride| unsafe { vector::store(s.dtype, at, stride, line(r)) }),
+            Some(a) => self.stretches(s, a, w, |at, stride, part| unsafe { vector::store(s.dtype, at, stride, line(part.start, part.len())) }),
+            None => self.each_row(s, w, |r, at, stride| unsafe { vector::store(s.dtype, at, stride, line(r * w.n, w.n)) }),
         }
     }
 
@@ -317,7 +320,7 @@ impl Run<'_, '_, '_> {
         for s in self.slots.iter().filter(|s| !s.written && matches!(s.mode, Mode::Staged | Mode::Column)) {
             unsafe { self.read(s, w) }
         }
-        let mut held = [Held::Rows; 64];
+        let mut held = [Held::Rows; 16];
         let mut more = vec![];
         if self.code.registers as usize > held.len() {
             more.resize(self.code.registers as usize, Held::Rows)

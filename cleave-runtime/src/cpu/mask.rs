@@ -4,6 +4,7 @@ use super::block::Block;
 use super::expression::Group;
 use cleave_core::axis::AxisId;
 use cleave_core::domain::index_at;
+use cleave_core::graph::NodeId;
 use cleave_core::predicate::{Atom, Predicate};
 use cleave_core::tile::DimId;
 
@@ -56,7 +57,7 @@ impl<'a> Rows<'a> {
     }
     pub fn new(block: &Block<'a, '_>, group: &'a Group, dims: &[DimId]) -> Self {
         let graph = block.part().graph();
-        let mask = |&(node, p): &_| Mask { predicate: graph.predicate(p), held: block.held[cleave_core::graph::NodeId::index(node)], rows: vec![] };
+        let mask = |&(node, p): &_| Mask { predicate: graph.predicate(p), held: block.held[NodeId::index(node)], rows: vec![] };
         Rows { masks: group.masks.iter().map(mask).collect(), dims: dims.to_vec(), position: vec![0; dims.len()] }
     }
     /// Moves to the `count` rows from `position` on.

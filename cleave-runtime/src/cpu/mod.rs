@@ -21,6 +21,7 @@ mod product;
 mod reduce;
 mod skinny;
 mod stored;
+mod threads;
 mod vector;
 
 use block::Scratch;
@@ -30,6 +31,7 @@ use cleave_core::plan::Tiles;
 use cleave_core::tile::Program;
 pub use execute::Prepared;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Why a program cannot be run.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
@@ -87,6 +89,8 @@ pub struct Decoded {
     inputs: usize,
     outputs: usize,
     signature: Signature,
+    /// See [`loaded`](Decoded::loaded).
+    loaded: AtomicU64,
     /// Memory of threads, kept from call to call.
     idle: Mutex<Vec<Scratch>>,
 }
@@ -115,6 +119,7 @@ impl Decoded {
             inputs,
             outputs,
             signature,
+            loaded: AtomicU64::new(0),
             idle: Mutex::default(),
         })
     }
@@ -129,6 +134,11 @@ impl Decoded {
     }
     pub fn run_prepared(&self, prepared: &Prepared, tensors: &Tensors) -> Result<(), ExecuteError> {
         execute::run(self, prepared, tensors)
+    }
+
+    /// Elements that load statements have read in all runs so far: what the cost model counts as `loads`.
+    pub fn loaded(&self) -> u64 {
+        self.loaded.load(Ordering::Relaxed)
     }
 
     fn check(&self, tensors: &Tensors) -> Result<(), ExecuteError> {

@@ -2,7 +2,7 @@
 //!
 //! In: operands in any storage type with any strides; `c` in f32. A tile of `c` lives in registers: six rows of two vectors. One operand is read along
 //! those vectors, the other one number at a time, spread over a vector; which is which follows from what would have to be copied. The vectors
-//! are read in place if they lie side by side and near by, else from panels; the spread numbers if each row's are side by side, else from staged rows.
+//! are read from panels, unless few rows meet them; the spread numbers in place if each row's are side by side, else from staged rows.
 //! Depth is cut in blocks of [`DEPTH`], so that a sum is one of blocks.
 use super::block::{Line, reserve};
 use super::stored::{MOST_LANES, Stored, with_stored};
@@ -16,11 +16,11 @@ const ROWS: usize = 6;
 const VECTORS: usize = 2;
 /// Addends of a block: a panel of them is half of a first cache.
 const DEPTH: usize = 256;
-/// Columns of a block, and rows: `DEPTH` times either stays in a second cache.
-const COLUMNS: usize = 512;
-const STRIPE: usize = 192;
-/// Elements from one row of the vectors to the next up to which they are read in place.
-const NEAR: usize = 512;
+/// Columns of a block, and rows: `DEPTH` times both stays in a second cache.
+const COLUMNS: usize = 256;
+const STRIPE: usize = 96;
+/// Rows that are multiples of so many bytes apart meet in few sets of a first cache.
+const MEET: usize = 2048;
 
 /// A matrix; strides are in elements.
 #[derive(Clone, Copy, Debug)]
@@ -53,12 +53,13 @@ impl Operand {
         let offset = own as isize * self.own + depth as isize * self.depth;
         Operand { pointer: self.pointer.wrapping_offset(offset * self.dtype.bytes() as isize), ..self }
     }
-    /// Whether vectors can be read in place, where `reuse` rows of the other operand meet each.
+    /// Whether vectors can be read in place: where few rows of the other operand meet each, a panel of copies would not pay.
     fn is_vectors(&self, reuse: usize) -> bool {
-        self.dtype == DType::F32 && self.own == 1 && (self.depth.unsigned_abs() <= NEAR || reuse <= 2 * ROWS)
+        self.dtype == DType::F32 && self.own == 1 && reuse <= 2 * ROWS
     }
+    /// Whether rows can be read in place: side by side, and not so far apart that several meet in one set of a cache.
     fn is_rows(&self) -> bool {
-        self.dtype == DType::F32 && self.depth == 1
+        self.dtype == DType::F32 && self.depth == 1 && !(4 * self.own).unsigned_abs().is_multiple_of(MEET)
     }
 }
 
@@ -183,7 +184,10 @@ unsafe fn fill_panels<S: Simd, T: Stored>(simd: S, b: Operand, columns: usize, d
                             target.add(x).cast::<S::f32s>().write_unaligned(T::vector(simd, source.add(x)))
                         }
                     } else {
-                        (0..width).for_each(|x| *target.add(x) = (*source.offset(x as isize * b.own)).widen())
+                        for x in (0..width).step_by(S::F32_LANES) {
+                            let vector = T::gather(simd, source.offset(x as isize * b.own), b.own);
+                            target.add(x).cast::<S::f32s>().write_unaligned(vector)
+                        }
                     }
                 } else {
                     (0..wide).for_each(|x| *target.add(x) = (*source.offset(x as isize * b.own)).widen());

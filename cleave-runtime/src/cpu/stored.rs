@@ -10,10 +10,18 @@ pub trait Stored: Copy {
     /// # Safety
     /// They are readable.
     #[inline(always)]
-    unsafe fn vector<S: Simd>(_: S, from: *const Self) -> S::f32s {
+    unsafe fn vector<S: Simd>(simd: S, from: *const Self) -> S::f32s {
+        unsafe { Self::gather(simd, from, 1) }
+    }
+    /// A vector of elements `stride` apart.
+    ///
+    /// # Safety
+    /// They are readable.
+    #[inline(always)]
+    unsafe fn gather<S: Simd>(_: S, from: *const Self, stride: isize) -> S::f32s {
         let mut lanes = [0f32; MOST_LANES];
         for (i, lane) in lanes[..S::F32_LANES].iter_mut().enumerate() {
-            *lane = unsafe { *from.add(i) }.widen()
+            *lane = unsafe { *from.offset(i as isize * stride) }.widen()
         }
         unsafe { lanes.as_ptr().cast::<S::f32s>().read_unaligned() }
     }
