@@ -49,16 +49,14 @@ impl Stored for bf16 {
 }
 
 impl Stored for f16 {
-    /// The exponent's bias is made good by a product with 2^112, which normalises subnormal numbers too; infinity and NaN keep an
-    /// exponent of all ones.
+    /// The exponent's bias is made good by a product with 2^112, which normalises subnormal numbers too. What is then 2^16 or more was infinite or
+    /// NaN: its exponent becomes all ones.
     #[inline(always)]
     fn widen(self) -> f32 {
         let bits = self.to_bits() as u32;
-        let magnitude = (bits & 0x7fff) << 13;
-        let finite = (f32::from_bits(magnitude) * f32::from_bits(0x7780_0000)).to_bits();
-        let special = magnitude | 0x7f80_0000;
-        let value = if bits & 0x7c00 == 0x7c00 { special } else { finite };
-        f32::from_bits(value | (bits & 0x8000) << 16)
+        let magnitude = f32::from_bits(bits << 13 & 0x0fff_e000) * f32::from_bits(0x7780_0000);
+        let special = if magnitude >= 65536.0 { 0x7f80_0000 } else { 0 };
+        f32::from_bits(magnitude.to_bits() | special | bits << 16 & 0x8000_0000)
     }
 }
 
