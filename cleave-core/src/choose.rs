@@ -17,7 +17,7 @@ const PAST_THE_LEAST: f64 = 1.2;
 /// What guards ask of a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Facts {
-    /// Bit `d`: the stride of dimension `d` is 1 (or its size is, and the stride is never used).
+    /// Bit `d`: the stride of dimension `d` is 1 (or its size is, and the stride is never used). Of a scalar: 0 if it is negative.
     pub unit: u64,
     /// The greatest power of two, up to [`Facts::MOST_ALIGNED`], that divides the address and every other stride, in bytes.
     pub aligned: u32,
@@ -181,6 +181,11 @@ pub fn candidates(file: &PlanFile, request: &Request, device: &DeviceModel) -> R
     if candidates.iter().any(|c| c.1) {
         candidates.retain(|c| c.1)
     }
+    // some rules need an axis to have positions: over none, the algorithm as written is run
+    let of_source = |c: &(Alternative, bool)| file.programs.get(instance.entries[c.0.entry].program as usize).is_some_and(|p| p.algorithm == 0);
+    if request.extents.contains(&0) && candidates.iter().any(of_source) {
+        candidates.retain(of_source)
+    }
     if candidates.is_empty() { Err(refusal) } else { Ok(candidates.into_iter().map(|c| c.0).collect()) }
 }
 
@@ -231,6 +236,7 @@ fn refused(file: &PlanFile, entry: &Entry, request: &Request, device: &DeviceMod
         Guard::Multiple(a, n) => (n > 0 && extent(a) % n != 0).then(|| format!("axis `{}` is {}, no multiple of {n}", graph.axis(a), extent(a))),
         Guard::Contiguous(t, d) => (facts(t).unit >> d & 1 == 0).then(|| format!("dimension {d} of {} is not contiguous", name(t))),
         Guard::Aligned(t, n) => (facts(t).aligned < n).then(|| format!("{} is not aligned to {n} bytes", name(t))),
+        Guard::NotNegative(i) => (facts(TensorRef::Input(i)).unit == 0).then(|| format!("{} is negative", name(TensorRef::Input(i)))),
     })
 }
 
@@ -270,8 +276,11 @@ fn seconds(file: &PlanFile, entry: &Entry, types: &[DType], pieces: &[Vec<u32>],
             let streamed = if entry.target == Target::Cpu { 0.0 } else { 2.0 * traffic.streamed };
             let on_chip = traffic.resident + streamed + traffic.carried + traffic.temporary;
             fits &= !entry.launches.is_empty() || on_chip <= device.chip_bytes as f64;
-            let slowed = if entry.launches.get(l).is_some_and(|l| !l.tensor_cores) { THROUGH_SHARED_MEMORY } else { 1.0 };
-            let work = Work { unique: unique_bytes(part, types, extents), steps: steps(part, &tiles, extents), slowed, traffic };
+            let launch = entry.launches.get(l);
+            let vector = launch.filter(|l| l.vector).map(|l| l.threads as f64);
+            let slowed = if vector.is_none() && launch.is_some_and(|l| !l.tensor_cores) { THROUGH_SHARED_MEMORY } else { 1.0 };
+            let share = share_of_rate(entry.target, device.target);
+            let work = Work { share, vector, unique: unique_bytes(part, types, extents), steps: steps(part, &tiles, extents), slowed, traffic };
             total += work.seconds(pieces[l][p] as f64, device)
         }
     }
@@ -330,8 +339,25 @@ const THROUGH_SHARED_MEMORY: f64 = 64.0;
 const INTERPRETED: f64 = 4.0;
 const COPIED: f64 = 48.0;
 
+/// Which share of a device's rate of matrix products code for a target reaches: mma.sync feeds the tensor cores of compute capability 9.0 at half
+/// of what wgmma does (attention and products on an H200: 310 to 330 Tflop/s against 640 to 700).
+fn share_of_rate(entry: Target, device: Target) -> f64 {
+    if (entry, device) == (Target::Portable, Target::Hopper) { 0.5 } else { 1.0 }
+}
+
+/// Threads of vector bodies that a multiprocessor holds: what their registers leave room for.
+const VECTOR_THREADS: f64 = 1024.0;
+/// What a step of a vector body waits for memory where too few others run beside it.
+const ROUND_TRIP: f64 = 800e-9;
+/// Instructions of a vector body for a multiply-add of a product: both operands are widened first.
+const WIDENED: f64 = 2.0;
+
 /// What a part does, as its time is estimated from it.
 struct Work {
+    /// See [`share_of_rate`].
+    share: f64,
+    /// The threads of a block of a vector body.
+    vector: Option<f64>,
     /// How much slower than the device's f32 rate its operations are.
     slowed: f64,
     traffic: Traffic,
@@ -348,6 +374,9 @@ impl Work {
         if blocks == 0.0 {
             return 0.0;
         }
+        if let Some(threads) = self.vector {
+            return self.vector_seconds(blocks, threads, pieces, device);
+        }
         let waves = blocks / device.units as f64;
         let used = waves / waves.ceil();
         let (states, merge) = match pieces > 1.0 {
@@ -356,7 +385,7 @@ impl Work {
         };
         // elements of two bytes on average: a product of 16-bit types
         let single = device.single_flops / self.slowed;
-        let rate = if t.load_bytes < 3.0 * t.loads && self.slowed == 1.0 { device.half_flops } else { single };
+        let rate = if t.load_bytes < 3.0 * t.loads && self.slowed == 1.0 { self.share * device.half_flops } else { single };
         let again = (t.load_bytes - self.unique).max(0.0);
         let elementwise = if device.target == Target::Cpu { INTERPRETED * t.elementwise + COPIED * t.loads } else { t.elementwise };
         let bytes = t.load_bytes - again + again / CACHED + t.store_bytes + states;
@@ -366,6 +395,21 @@ impl Work {
         let greatest = loads.iter().copied().fold(0.0, f64::max);
         let steps = waves.ceil() * self.steps / pieces * STEP_SECONDS;
         greatest + UNHIDDEN * (loads.iter().sum::<f64>() - greatest) + steps + merge
+    }
+    /// Small blocks, many to a multiprocessor, which hide each other's waits: the greatest of memory, operations, and the waits of one
+    /// block after the other.
+    fn vector_seconds(&self, blocks: f64, threads: f64, pieces: f64, device: &DeviceModel) -> f64 {
+        let t = &self.traffic;
+        let waves = blocks * threads / (VECTOR_THREADS * device.units as f64);
+        let (states, merge) = if pieces > 1.0 { (2.0 * t.carried * blocks, device.merge_seconds) } else { (0.0, 0.0) };
+        let again = (t.load_bytes - self.unique).max(0.0);
+        // a quarter of the threads keeps memory busy
+        let memory = (t.load_bytes - again + again / CACHED + t.store_bytes + states) / device.bandwidth / (4.0 * waves).min(1.0);
+        let operations = (WIDENED * t.contracted + t.elementwise) / device.single_flops / waves.min(1.0);
+        let waits = waves.ceil() * (self.steps / pieces).ceil() * ROUND_TRIP;
+        let loads = [memory, operations, waits];
+        let greatest = loads.iter().copied().fold(0.0, f64::max);
+        greatest + UNHIDDEN * (loads.iter().sum::<f64>() - greatest) + merge
     }
 }
 
@@ -422,7 +466,7 @@ mod tests {
         PlanFile {
             version: VERSION,
             key: 0,
-            kernel: Kernel { name: "product".into(), graph: graph.clone(), params: vec![], bounds: vec![] },
+            kernel: Kernel { name: "product".into(), graph: graph.clone(), params: vec![], bounds: vec![], assertions: vec![] },
             algorithms: vec![Algorithm { name: "source".into(), graph, cost: Cost::default(), derivation: vec![] }],
             programs: vec![Program { launches: vec![vec![part]], bounds: vec![(e, 256)], ..Default::default() }],
             instances: vec![Instance { types: vec![], entries: vec![entry], modules: vec![] }],
@@ -520,7 +564,10 @@ mod tests {
             threads: 128,
             shared_bytes,
             tensor_cores: true,
+            maps: vec![],
+            vector: false,
             words: vec![],
+            persistent: false,
             partial_bytes: vec![0],
         };
         let mut small = file.instances[0].entries[0].clone();
@@ -533,6 +580,34 @@ mod tests {
         file.instances[0].entries.pop();
         assert!(matches!(chosen(&file, [4096, 4096, 64], &smaller, None), Err(Refusal::Guard(_))));
     }
+    #[test]
+    fn code_for_the_device_itself_comes_before_portable_code_where_its_conditions_hold() {
+        let mut file = product(128);
+        let (x, mut own) = (TensorRef::Input(InputId(0)), file.instances[0].entries[0].clone());
+        own.target = Target::Hopper;
+        own.guards.push(Guard::Aligned(x, 16));
+        file.instances[0].entries.push(own);
+        let entry = |aligned, target| {
+            let facts = move |_| Facts { unit: 0b10, aligned };
+            let request = Request { instance: 0, extents: &[8192, 8192, 256], facts: &facts, pieces: None, usable: &|_| true };
+            choose(&file, &request, &DeviceModel { target, ..device(132) }).unwrap().entry
+        };
+        assert_eq!((entry(16, Target::Hopper), entry(8, Target::Hopper), entry(16, Target::Portable)), (1, 0, 0))
+    }
+
+    #[test]
+    fn a_negative_scalar_is_refused_where_its_sign_is_promised() {
+        let mut file = product(64);
+        file.instances[0].entries[0].guards = vec![Guard::NotNegative(InputId(0))];
+        let refusal = |unit| {
+            let facts = move |_| Facts { unit, aligned: 16 };
+            choose(&file, &Request { instance: 0, extents: &[64, 64, 64], facts: &facts, pieces: None, usable: &|_| true }, &device(132))
+                .err()
+                .map(|r| r.to_string())
+        };
+        assert_eq!((refusal(u64::MAX), refusal(0)), (None, Some("`x` is negative".into())))
+    }
+
     #[test]
     fn a_choice_serves_the_extents_near_by_as_far_as_its_conditions_hold() {
         let file = product(64);

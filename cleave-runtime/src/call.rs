@@ -5,16 +5,22 @@ use crate::cuda::{Binding, CudaDevice, Loaded, Scratch};
 use crate::device::{Device, DeviceKind};
 use crate::embedded::{Decoded, Embedded, Key};
 use crate::error::{Doing, Error, Result};
+use crate::layout::{Layout, row_major};
 use crate::memory::{CUDA_ALIGNMENT, HOST_ALIGNMENT};
 use crate::outputs::{Allocation, Outputs, Targets};
 use crate::plan::Plan;
 use crate::ready::{Code, Ready, Wanted};
 use crate::stream::{Stream, Workspace};
 use crate::tuned::ALWAYS;
+use cleave_core::axis::{AxisId, AxisSet};
 use cleave_core::choose::{Choice, Facts, bucket};
 use cleave_core::dtype::DType;
 use cleave_core::extent;
+use cleave_core::graph::Output;
+use cleave_core::kernel::{Assertion, Kernel};
 use cleave_core::plan::{PlanFile, TensorRef};
+use cleave_core::predicate::Table;
+use cleave_core::tile::in_place::reads_where_it_writes;
 use cudarc::driver::{CudaStream, SyncOnDrop, sys};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -79,6 +85,33 @@ impl Question {
 
 /// Of what no guard can ask.
 const ANY: Facts = Facts { unit: u64::MAX, aligned: Facts::MOST_ALIGNED };
+
+/// New elements of a host tensor that is still being read: row-major.
+struct Copy {
+    strides: Vec<usize>,
+    /// 64-bit words, so that elements of any type are aligned.
+    memory: Vec<u64>,
+}
+
+impl Copy {
+    fn new(target: &Target) -> Self {
+        let bytes = target.layout.len() * target.dtype.bytes();
+        Copy { strides: row_major(&target.layout.shape), memory: vec![0; bytes.div_ceil(size_of::<u64>())] }
+    }
+    fn address(&mut self) -> *mut u8 {
+        self.memory.as_mut_ptr().cast()
+    }
+    fn put(&self, target: &Target) {
+        let bytes = target.dtype.bytes();
+        // the address is that of the first element, the layout's offset is in it
+        let layout = Layout { offset: 0, ..target.layout.clone() };
+        layout.runs(|at, offset, n| {
+            let (from, to) = (self.memory.as_ptr().cast::<u8>(), target.address as *mut u8);
+            // SAFETY: the target borrows the elements of its layout exclusively, the copy holds as many
+            unsafe { std::ptr::copy_nonoverlapping(from.add(at * bytes), to.add(offset * bytes), n * bytes) }
+        })
+    }
+}
 
 impl<'call, O: Outputs> Call<'call, O> {
     /// Runs on this stream of the tensors' CUDA device. Without it the stream is the one that the first tensor was allocated on.
@@ -155,7 +188,8 @@ impl<'call, O: Outputs> Call<'call, O> {
     /// New outputs for the call's extents.
     pub(crate) fn allocate(&self, checked: &Checked, stream: Option<&Arc<CudaStream>>) -> Result<O> {
         let graph = &checked.decoded.file.kernel.graph;
-        let shapes: Vec<Vec<usize>> = graph.outputs.iter().map(|o| extent::shape(&o.storage, &checked.extents).iter().map(|n| *n as usize).collect()).collect();
+        let returned = graph.outputs.iter().filter(|o| o.in_place.is_none());
+        let shapes: Vec<Vec<usize>> = returned.map(|o| extent::shape(&o.storage, &checked.extents).iter().map(|n| *n as usize).collect()).collect();
         O::allocate(&Allocation { device: &checked.device, stream }, &shapes)
     }
 
@@ -172,8 +206,9 @@ impl<'call, O: Outputs> Call<'call, O> {
         if self.arguments.len() != graph.inputs.len() {
             return Err(arguments(format!("it takes {} arguments, {} were given", graph.inputs.len(), self.arguments.len())));
         }
-        if O::TYPES.len() != graph.outputs.len() {
-            return Err(arguments(format!("it returns {} tensors, {} are asked for", graph.outputs.len(), O::TYPES.len())));
+        let returned = || graph.outputs.iter().filter(|o| o.in_place.is_none());
+        if O::TYPES.len() != returned().count() {
+            return Err(arguments(format!("it returns {} tensors, {} are asked for", returned().count(), O::TYPES.len())));
         }
         let types = |tensor: &str, declared: DType, found: DType| match declared == found {
             true => Ok(()),
@@ -184,13 +219,19 @@ impl<'call, O: Outputs> Call<'call, O> {
         for (argument, input) in self.arguments.iter().zip(&graph.inputs) {
             let declared = input.element.resolve(&self.types);
             match &argument.kind {
-                ArgumentKind::Scalar { dtype, .. } if input.storage.dims.is_empty() => {
+                ArgumentKind::Scalar { dtype, word } if input.storage.dims.is_empty() => {
                     types(&input.name, declared, *dtype)?;
-                    shapes.push(None)
+                    let extent = *word as u32 as i32 as i64;
+                    if input.extent.is_some() && extent < 0 {
+                        return Err(arguments(format!("`{}` is larger than any extent", input.name)));
+                    }
+                    shapes.push(input.extent.map(|_| vec![extent]))
                 }
                 ArgumentKind::Scalar { .. } => return Err(arguments(format!("`{}` is a tensor, a number was given", input.name))),
-                ArgumentKind::Tensor(_) if input.storage.dims.is_empty() => return Err(arguments(format!("`{}` is a number, a tensor was given", input.name))),
-                ArgumentKind::Tensor(t) => {
+                ArgumentKind::Tensor(_) | ArgumentKind::InPlace(..) if input.storage.dims.is_empty() => {
+                    return Err(arguments(format!("`{}` is a number, a tensor was given", input.name)));
+                }
+                ArgumentKind::Tensor(t) | ArgumentKind::InPlace(t, _) => {
                     types(&input.name, declared, t.dtype)?;
                     let device = t.device();
                     match &first {
@@ -202,11 +243,53 @@ impl<'call, O: Outputs> Call<'call, O> {
                 }
             }
         }
-        for (o, found) in graph.outputs.iter().zip(O::TYPES) {
+        for (o, found) in returned().zip(O::TYPES) {
             types(&o.name, o.element.resolve(&self.types), *found)?
         }
         let extents = extent::solve(graph, &shapes).map_err(|source| Error::Extents { kernel: kernel.name.clone(), source: Box::new(source) })?;
+        self.assert(kernel, &extents)?;
+        self.check_in_place(kernel)?;
         Ok(Checked { decoded, instance, extents, device: first.map_or(Device::cpu(), |f| f.1) })
+    }
+
+    /// What is written in place shares memory with no other argument, nor with itself.
+    fn check_in_place(&self, kernel: &Kernel) -> Result<()> {
+        let names = || kernel.graph.inputs.iter().map(|i| i.name.as_str());
+        for (i, (output, target)) in names().zip(&self.arguments).enumerate().filter_map(|(i, (n, a))| Some((i, (n, a.target()?)))) {
+            let overlap = |a: (u64, u64), b: (u64, u64)| a.0 < b.1 && b.0 < a.1;
+            let others = names().zip(&self.arguments).enumerate().filter(|(j, _)| *j != i);
+            let mut tensors = others.filter_map(|(_, (n, a))| Some((n, a.as_tensor()?)));
+            if let Some((other, _)) = tensors.find(|(_, t)| overlap(t.bytes(), target.bytes())) {
+                return Err(Error::Aliased { kernel: kernel.name.clone(), output: output.into(), other: other.into() });
+            }
+            if target.layout.overlaps_itself() {
+                return Err(Error::Overlap { kernel: kernel.name.clone(), output: output.into(), strides: target.layout.strides.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    /// The conditions that the kernel's body asserts.
+    fn assert(&self, kernel: &Kernel, extents: &[i64]) -> Result<()> {
+        let extent = |a: AxisId| extents[a.0 as usize];
+        let scalar = |t: &Table| match self.arguments.get(t.input.index()).map(|a| &a.kind) {
+            Some(ArgumentKind::Scalar { word, .. }) => *word as u32 as i32 as i64,
+            _ => 0,
+        };
+        let fails = |a: &&Assertion| !a.predicate.holds(&|_| 0, &extent, &scalar);
+        let Some(failed) = kernel.assertions.iter().find(fails) else { return Ok(()) };
+        let axes: AxisSet = failed.predicate.clauses.iter().flatten().flat_map(|a| a.all_extents()).collect();
+        let known = axes.iter().map(|a| format!("extent::<{}>() is {}", kernel.graph.axis(a), extent(a)));
+        let tables = failed.predicate.clauses.iter().flatten().flat_map(|a| a.all_tables());
+        let mut scalars: Vec<String> = tables.map(|t| format!("{} is {}", kernel.graph.input(t.input).name, scalar(t))).collect();
+        scalars.sort();
+        scalars.dedup();
+        Err(Error::Assertion {
+            kernel: kernel.name.clone(),
+            condition: failed.condition.clone(),
+            message: failed.message.as_ref().map_or(String::new(), |m| format!(" ({m})")),
+            values: known.chain(scalars).collect::<Vec<_>>().join(", "),
+        })
     }
 
     fn unknown_types(&self, decoded: &Decoded) -> Error {
@@ -241,7 +324,8 @@ impl<'call, O: Outputs> Call<'call, O> {
             self.arguments.iter().zip(&kernel.graph.inputs).filter_map(|(a, i)| Some((i.name.as_str(), a.as_tensor()?))).collect();
         let aliased = |output: &str, other: &str| Error::Aliased { kernel: kernel.name.clone(), output: output.into(), other: other.into() };
         let overlap = |a: (u64, u64), b: (u64, u64)| a.0 < b.1 && b.0 < a.1;
-        for (i, (target, output)) in targets.iter().zip(&kernel.graph.outputs).enumerate() {
+        let outputs: Vec<_> = kernel.graph.outputs.iter().filter(|o| o.in_place.is_none()).collect();
+        for (i, (target, output)) in targets.iter().zip(&outputs).enumerate() {
             let expected = extent::shape(&output.storage, &checked.extents);
             if !expected.iter().copied().eq(target.layout.shape.iter().map(|n| *n as i64)) {
                 return Err(Error::Target { kernel: kernel.name.clone(), output: output.name.clone(), expected, found: target.layout.shape.clone() });
@@ -256,7 +340,7 @@ impl<'call, O: Outputs> Call<'call, O> {
             if let Some((name, _)) = inputs.iter().find(|(_, t)| overlap(t.bytes(), target.bytes())) {
                 return Err(aliased(&output.name, name));
             }
-            if let Some((_, other)) = targets[..i].iter().zip(&kernel.graph.outputs).find(|(t, _)| overlap(t.bytes(), target.bytes())) {
+            if let Some((_, other)) = targets[..i].iter().zip(&outputs).find(|(t, _)| overlap(t.bytes(), target.bytes())) {
                 return Err(aliased(&output.name, &other.name));
             }
         }
@@ -274,8 +358,9 @@ impl<'call, O: Outputs> Call<'call, O> {
             (DeviceKind::Cuda(d), None) => {
                 let home = self.arguments.iter().filter_map(Argument::as_tensor).find_map(|t| match &t.place {
                     Place::Cuda { slice, .. } => Some(slice.home().clone()),
-                    Place::Host => None,
+                    Place::Host | Place::Target { .. } => None,
                 });
+                let home = home.or_else(|| self.arguments.iter().find_map(|a| a.target()?.home().cloned()));
                 Ok(Some(home.unwrap_or_else(|| d.stream().clone())))
             }
         }
@@ -285,10 +370,16 @@ impl<'call, O: Outputs> Call<'call, O> {
     pub(crate) fn question(&self, checked: &Checked, targets: Option<&[Target]>) -> Question {
         let graph = &checked.decoded.file.kernel.graph;
         let alignment = if matches!(checked.device.kind, DeviceKind::Cpu) { HOST_ALIGNMENT as u64 } else { CUDA_ALIGNMENT };
-        let inputs = self.arguments.iter().map(|a| a.as_tensor().map_or(ANY, |t| t.facts()));
-        let outputs = graph.outputs.iter().enumerate().map(|(i, o)| match targets.and_then(|t| t.get(i)) {
-            Some(t) => t.facts(),
-            None => Facts::row_major(&extent::shape(&o.storage, &checked.extents), o.element.resolve(&self.types).bytes() as u64, alignment),
+        let inputs = self.arguments.iter().map(|a| match &a.kind {
+            ArgumentKind::Tensor(t) | ArgumentKind::InPlace(t, _) => t.facts(),
+            ArgumentKind::Scalar { dtype: DType::F32, word } if f32::from_bits(*word as u32) < 0.0 => Facts { unit: 0, ..ANY },
+            ArgumentKind::Scalar { .. } => ANY,
+        });
+        let in_place = |o: &Output| self.arguments.get(o.in_place?.index())?.as_tensor().map(TensorArgument::facts);
+        let outputs = graph.outputs.iter().enumerate().map(|(i, o)| match (targets.and_then(|t| t.get(i)), in_place(o)) {
+            (Some(t), _) => t.facts(),
+            (None, Some(facts)) => facts,
+            (None, None) => Facts::row_major(&extent::shape(&o.storage, &checked.extents), o.element.resolve(&self.types).bytes() as u64, alignment),
         });
         let facts: Vec<Facts> = inputs.chain(outputs).collect();
         let mut key = Vec::with_capacity(3 + checked.extents.len() + 2 * facts.len());
@@ -318,9 +409,11 @@ impl<'call, O: Outputs> Call<'call, O> {
         Ok(ready)
     }
 
-    fn execute(&mut self, checked: &Checked, mut targets: Vec<Target>, stream: Option<Arc<CudaStream>>) -> Result<()> {
+    /// `returned`: where the outputs that are not written in place go.
+    fn execute(&mut self, checked: &Checked, returned: Vec<Target>, stream: Option<Arc<CudaStream>>) -> Result<()> {
         let status = |s: &Arc<CudaStream>| s.capture_status().doing(|| "asking whether the stream captures".into());
         let capturing = stream.as_ref().map(status).transpose()?.is_some_and(|s| s != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE);
+        let mut targets = self.all_targets(checked, returned);
         let question = self.question(checked, Some(&targets));
         let known = checked.decoded.cached(&question.key);
         if known.is_none() && capturing {
@@ -328,10 +421,34 @@ impl<'call, O: Outputs> Call<'call, O> {
         }
         let ready = match known {
             Some(ready) => ready,
-            None if *ALWAYS && self.pieces.is_none() => self.tune_into(checked, &mut targets, stream.as_ref())?,
+            // what is written in place can be run once only
+            None if *ALWAYS && self.pieces.is_none() && self.written_in_place(checked).is_none() => self.tune_into(checked, &mut targets, stream.as_ref())?,
             None => self.ready(checked, question)?,
         };
         self.run_ready(checked, &ready, &mut targets, stream.as_ref(), capturing)
+    }
+
+    /// Where every output goes: those written in place are taken out of their arguments.
+    fn all_targets<'t, 'r: 't>(&mut self, checked: &Checked, returned: Vec<Target<'r>>) -> Vec<Target<'t>>
+    where
+        'call: 't,
+    {
+        let outputs = &checked.decoded.file.kernel.graph.outputs;
+        let mut returned = returned.into_iter().map(Target::shorter);
+        let mut targets = Vec::with_capacity(outputs.len());
+        for o in outputs {
+            targets.extend(match o.in_place {
+                Some(i) => self.arguments.get_mut(i.index()).and_then(Argument::take_target).map(Target::shorter),
+                None => returned.next(),
+            })
+        }
+        targets
+    }
+
+    /// The name of an argument that the kernel writes in place.
+    pub(crate) fn written_in_place(&self, checked: &Checked) -> Option<&'static str> {
+        let graph = &checked.decoded.file.kernel.graph;
+        graph.outputs.iter().find_map(|o| Some(graph.inputs.get(o.in_place?.index())?.name.as_str()))
     }
 
     pub(crate) fn run_ready(
@@ -343,26 +460,40 @@ impl<'call, O: Outputs> Call<'call, O> {
         capturing: bool,
     ) -> Result<()> {
         match (&ready.code, &checked.device.kind, stream) {
-            (Code::Cpu(program, prepared), _, _) => self.execute_on_cpu(checked, program, prepared, targets),
+            (Code::Cpu(program, prepared), _, _) => self.execute_on_cpu(checked, ready, program, prepared, targets),
             (Code::Cuda(loaded), DeviceKind::Cuda(device), Some(stream)) => self.launch(checked, loaded, targets, device, stream, capturing),
             _ => Err(Error::Plan { kernel: checked.decoded.file.kernel.name.clone() }),
         }
     }
 
-    fn execute_on_cpu(&self, checked: &Checked, program: &cpu::Decoded, prepared: &cpu::Prepared, targets: &[Target]) -> Result<()> {
+    fn execute_on_cpu(&self, checked: &Checked, ready: &Ready, program: &cpu::Decoded, prepared: &cpu::Prepared, targets: &[Target]) -> Result<()> {
         let signed = |strides: &[usize]| strides.iter().map(|s| *s as i64).collect::<Vec<_>>();
         let strides: Vec<Vec<i64>> = self.arguments.iter().map(|a| a.as_tensor().map_or(vec![], |t| signed(&t.layout.strides))).collect();
         let inputs = self.arguments.iter().zip(&strides).map(|(a, strides)| match &a.kind {
             ArgumentKind::Scalar { dtype: DType::I32, word } => cpu::Argument::Integer(*word as u32 as i32),
             ArgumentKind::Scalar { word, .. } => cpu::Argument::Float(f32::from_bits(*word as u32)),
-            ArgumentKind::Tensor(t) => cpu::Argument::Tensor(cpu::Storage { address: t.address as *mut u8, dtype: t.dtype, strides }),
+            ArgumentKind::Tensor(t) | ArgumentKind::InPlace(t, _) => {
+                cpu::Argument::Tensor(cpu::Storage { address: t.address as *mut u8, dtype: t.dtype, strides })
+            }
         });
         let inputs: Vec<cpu::Argument> = inputs.collect();
-        let strides: Vec<Vec<i64>> = targets.iter().map(|t| signed(&t.layout.strides)).collect();
-        let outputs = targets.iter().zip(&strides).map(|(t, strides)| cpu::Storage { address: t.address as *mut u8, dtype: t.dtype, strides });
+        let file = &checked.decoded.file;
+        // the executor orders its reads of an input and its writes by tiles; what it may not write over yet, it writes beside
+        let in_place = file.kernel.graph.outputs.iter().any(|o| o.in_place.is_some());
+        let beside = in_place && !reads_where_it_writes(&file.programs[ready.entry(file).program as usize]);
+        let mut copies: Vec<Option<Copy>> =
+            targets.iter().zip(&file.kernel.graph.outputs).map(|(t, o)| (beside && o.in_place.is_some()).then(|| Copy::new(t))).collect();
+        let strides: Vec<Vec<i64>> =
+            targets.iter().zip(&copies).map(|(t, c)| c.as_ref().map_or_else(|| signed(&t.layout.strides), |c| signed(&c.strides))).collect();
+        let outputs = targets.iter().zip(&mut copies).zip(&strides).map(|((t, copy), strides)| {
+            let address = copy.as_mut().map_or(t.address as *mut u8, Copy::address);
+            cpu::Storage { address, dtype: t.dtype, strides }
+        });
         let outputs: Vec<cpu::Storage> = outputs.collect();
         let tensors = cpu::Tensors { inputs: &inputs, outputs: &outputs };
-        program.run_prepared(prepared, &tensors).map_err(|source| Error::Execute { kernel: checked.decoded.file.kernel.name.clone(), source })
+        program.run_prepared(prepared, &tensors).map_err(|source| Error::Execute { kernel: file.kernel.name.clone(), source })?;
+        targets.iter().zip(&copies).for_each(|(target, copy)| copy.iter().for_each(|c| c.put(target)));
+        Ok(())
     }
 
     fn launch(

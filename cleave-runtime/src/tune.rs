@@ -4,7 +4,7 @@ use crate::argument::{Target, TargetPlace};
 use crate::call::{Call, Checked};
 use crate::cuda::CudaDevice;
 use crate::device::DeviceKind;
-use crate::error::{Doing, Result};
+use crate::error::{Doing, Error, Result};
 use crate::log::log;
 use crate::outputs::Outputs;
 use crate::plan::Plan;
@@ -26,6 +26,9 @@ impl<'call, O: Outputs> Call<'call, O> {
     /// extents on this device. On CUDA each run starts with a cold L2 cache. With `CLEAVE_TUNE=1` every first call does so by itself.
     pub fn tune(&mut self) -> Result<Plan> {
         let checked = self.check()?;
+        if let Some(argument) = self.written_in_place(&checked) {
+            return Err(Error::Tune { kernel: checked.decoded.file.kernel.name.clone(), argument: argument.into() });
+        }
         let stream = self.cuda_stream(&checked)?;
         let mut outputs = self.allocate(&checked, stream.as_ref())?;
         let ready = self.tune_into(&checked, &mut outputs.targets(), stream.as_ref())?;
@@ -50,13 +53,15 @@ impl<'call, O: Outputs> Call<'call, O> {
                 Ready::of(self.kernel(), checked.decoded, wanted, choice)
             })?;
             let seconds = clock.median(|| self.run_ready(checked, &ready, targets, stream, false))?;
-            log(|| format!("{}: entry {}, split {}: {:.1} us, estimated {:.1} us", file.kernel.name, offer.entry, offer.pieces, seconds * 1e6, offer.seconds * 1e6));
+            log(|| {
+                format!("{}: entry {}, split {}: {:.1} us, estimated {:.1} us", file.kernel.name, offer.entry, offer.pieces, seconds * 1e6, offer.seconds * 1e6)
+            });
             if best.as_ref().is_none_or(|b| seconds < b.0) {
                 ready.choice.seconds = seconds;
                 best = Some((seconds, Arc::new(ready), Alternative { seconds, ..offer }))
             }
         }
-        let (_, ready, offer) = best.ok_or_else(|| crate::Error::Plan { kernel: file.kernel.name.clone() })?;
+        let (_, ready, offer) = best.ok_or_else(|| Error::Plan { kernel: file.kernel.name.clone() })?;
         checked.decoded.tuned(&checked.device, |tuned, subject| tuned.put(subject, question.class(), offer));
         checked.decoded.remember(question.nearby(), ready.choice.clone());
         checked.decoded.cache(question.key, ready.clone());

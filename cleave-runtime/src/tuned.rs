@@ -138,7 +138,9 @@ mod tests {
     fn damaged_and_foreign_files_are_ignored() {
         let good = Tuned { choices: BTreeMap::from([(vec![1], Alternative { entry: 0, pieces: 1, seconds: 1.0 })]) }.print(&SUBJECT);
         assert!(Tuned::parse(&good, &SUBJECT).is_some());
-        for bad in ["", "nonsense", &good.replace("entry", "entrance"), &good.replace("menu", "me"), &good.replace("pieces 1", "pieces -1"), &good[..good.len() - 12]] {
+        for bad in
+            ["", "nonsense", &good.replace("entry", "entrance"), &good.replace("menu", "me"), &good.replace("pieces 1", "pieces -1"), &good[..good.len() - 12]]
+        {
             assert_eq!(Tuned::parse(bad, &SUBJECT), None, "{bad:?}")
         }
     }

@@ -1,14 +1,17 @@
 //! Writes what a machine with a GPU needs to check and time the emitted kernels without Rust: sources, inputs and expected
 //! outputs as raw data, and a manifest with every launch resolved. `driver.py` beside this file runs it.
 //!
-//!     cargo run -p cleave-core --features compiler --example cuda_bundle -- <folder> [kernel] [--sources]
+//!     cargo run -p cleave-core --features compiler --example cuda_bundle -- <folder> [kernel] [sources|variants|all] [sm_80|sm_90a]
 //!
-//! With `--sources` it writes those alone.
+//! An empty kernel means all. With `sources` it writes those alone; with `variants` the placements of compute capability 9.0 under several choices of tiles, of the
+//! kernels that are compute bound.
+mod variants;
+
 #[path = "../../tests/support/mod.rs"]
 mod support;
 use cleave_core::device::Target;
 use cleave_core::dtype::DType;
-use cleave_core::emit;
+use cleave_core::emit::{self, Emission};
 use cleave_core::kernel::Kernel;
 use cleave_core::plan::Entry;
 use cleave_core::tile::Program;
@@ -40,8 +43,15 @@ fn checks(kernel: &Kernel) -> Vec<(Named, Vec<i64>)> {
     if names.len() > 6 {
         return vec![(each(&|i| [5, 16, 33, 2, 9, 3][i % 6]), vec![1]), (each(&|i| [17, 64, 16, 1, 2, 8][i % 6]), vec![1]), (each(&|_| 1), vec![1])];
     }
+    if names.len() < 3 {
+        let rows = [(5, 70), (3, 24), (2, 4104), (9, 1024), (3, 1100), (4, 8192), (1, 17416), (1, 1), (3, 0), (7, 3), (40, 513), (3, 16392)];
+        return rows.into_iter().map(|(m, n)| (each(&|i| if i == 0 { m } else { n }), vec![1])).collect();
+    }
     vec![
         (each(&|i| [5, 70, 33, 19, 2, 9][i % 6]), vec![1]),
+        (each(&|i| [3, 16, 8, 19, 2, 9][i % 6]), vec![1]),
+        (each(&|i| [2, 2056, 5, 4, 3, 6][i % 6]), vec![1]),
+        (each(&|i| [1, 4096, 3, 4, 2, 7][i % 6]), vec![1]),
         (each(&|i| [70, 65, 40, 24, 3, 20][i % 6]), vec![1]),
         (each(&|i| [1, 160, 32, 16, 4, 64][i % 6]), vec![1]),
         (each(&|_| 1), vec![1]),
@@ -74,13 +84,35 @@ fn timings(kernel: &Kernel) -> Vec<(&'static str, Named, Vec<i64>)> {
             ("matmul 1x4096x4096", vec![("M", 1), ("K", 4096), ("J", 4096), ("N", 4096)], vec![1]),
         ],
         "norm_swiglu" => vec![
+            ("rmsnorm swiglu 4096->14336 b1", vec![("M", 1), ("C", 4096), ("J", 14336)], vec![1]),
+            ("rmsnorm swiglu 4096->14336 b4", vec![("M", 4), ("C", 4096), ("J", 14336)], vec![1]),
+            ("rmsnorm swiglu 576->1536 b1", vec![("M", 1), ("C", 576), ("J", 1536)], vec![1]),
             ("rmsnorm swiglu 4096->14336 b16", vec![("M", 16), ("C", 4096), ("J", 14336)], vec![1]),
             ("rmsnorm swiglu 4096->14336 b4096", vec![("M", 4096), ("C", 4096), ("J", 14336)], vec![1]),
         ],
-        "softmax_rows" => vec![("softmax 8192x4096", vec![("M", 8192), ("N", 4096)], vec![1])],
-        "rms_norm_rows" => vec![("rmsnorm 8192x4096", vec![("M", 8192), ("C", 4096), ("N", 4096)], vec![1])],
+        "norm_qkv" => vec![
+            ("rmsnorm qkv 4096->6144 b1", vec![("M", 1), ("C", 4096), ("H", 32), ("F", 64), ("K", 8), ("J", 1024)], vec![1]),
+            ("rmsnorm qkv 576->960 b1", vec![("M", 1), ("C", 576), ("H", 9), ("F", 32), ("K", 3), ("J", 192)], vec![1]),
+        ],
+        "project_add" => vec![
+            ("project 4096->4096 b1", vec![("M", 1), ("J", 4096), ("C", 4096)], vec![1]),
+            ("project 14336->4096 b1", vec![("M", 1), ("J", 14336), ("C", 4096)], vec![1]),
+            ("project 1536->576 b1", vec![("M", 1), ("J", 1536), ("C", 576)], vec![1]),
+        ],
+        "norm_logits" => vec![
+            ("logits 4096->32768 b1", vec![("M", 1), ("C", 4096), ("V", 32768)], vec![1]),
+            ("logits 576->49152 b1", vec![("M", 1), ("C", 576), ("V", 49152)], vec![1]),
+        ],
+        "softmax_rows" | "logsumexp_rows" => {
+            [(8192, 4096), (4096, 32768), (65536, 512), (64, 131072)].into_iter().map(|(m, n)| (rows_name(m, n), vec![("M", m), ("N", n)], vec![1])).collect()
+        }
+        "rms_norm_rows" => [(8192, 4096), (65536, 576), (1024, 16384)].into_iter().map(|(m, n)| (rows_name(m, n), vec![("M", m), ("C", n)], vec![1])).collect(),
         _ => vec![],
     }
+}
+
+fn rows_name(rows: i64, columns: i64) -> &'static str {
+    Box::leak(format!("rows {rows}x{columns}").into_boxed_str())
 }
 
 fn tensor_json(p: &Placed, fill: &str) -> String {
@@ -136,7 +168,24 @@ fn case(
                     Resolved::Value(v) => format!(r#"["v",{v}]"#),
                 })
                 .collect();
-            format!(r#"{{"symbol":"{}","blocks":{},"threads":{},"shared":{},"words":[{}]}}"#, l.symbol, l.blocks, l.threads, l.shared_bytes, words.join(","))
+            let maps: Vec<String> = l
+                .maps
+                .iter()
+                .map(|m| {
+                    let dims: Vec<String> = m.dims.iter().map(|(size, stride, length)| format!("[{size},{stride},{length}]")).collect();
+                    format!(r#"{{"buffer":{},"first":{},"dtype":"{}","dims":[{}]}}"#, m.buffer, m.first, m.dtype, dims.join(","))
+                })
+                .collect();
+            format!(
+                r#"{{"symbol":"{}","blocks":{},"persistent":{},"threads":{},"shared":{},"maps":[{}],"words":[{}]}}"#,
+                l.symbol,
+                l.blocks,
+                l.persistent,
+                l.threads,
+                l.shared_bytes,
+                maps.join(","),
+                words.join(",")
+            )
         })
         .collect();
     let axes: Vec<String> = kernel.graph.axes.iter().zip(&problem.extents).map(|(a, n)| format!(r#""{}":{n}"#, a.name)).collect();
@@ -156,29 +205,49 @@ fn case(
 }
 
 fn main() {
-    let (flags, mut names): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|a| a.starts_with("--"));
-    let only = (names.len() > 1).then(|| names.remove(1));
-    let folder = PathBuf::from(names.first().expect("usage: cuda_bundle <folder> [kernel] [--sources]"));
+    let folder = PathBuf::from(std::env::args().nth(1).expect("usage: cuda_bundle <folder> [kernel] [sources|variants|all] [sm_80|sm_90a]"));
+    let only = std::env::args().nth(2).filter(|k| !k.is_empty());
     std::fs::create_dir_all(&folder).unwrap();
-    let sources = flags.iter().any(|f| f == "--sources");
+    let mode = std::env::args().nth(3).unwrap_or_default();
+    let sources = mode == "sources";
+    let only_target = std::env::args().nth(4).and_then(|a| match a.as_str() {
+        "sm_90a" => Some(Target::Hopper),
+        "sm_80" => Some(Target::Portable),
+        _ => None,
+    });
     // renamed when it is whole, so that no one takes a part for all
     let unfinished = folder.join("manifest.unfinished");
     let mut manifest = std::io::BufWriter::new(std::fs::File::create(&unfinished).unwrap());
-    for kernel in support::corpus().into_iter().filter(|k| only.as_ref().is_none_or(|o| k.name == *o)) {
+    let kernels = if mode == "variants" { variants::kernels(support::corpus()) } else { support::corpus() };
+    for kernel in kernels.into_iter().filter(|k| only.as_ref().is_none_or(|o| o.is_empty() || k.name == *o)) {
         let (_, programs) = support::programs(&kernel);
         for types in kernel.instances() {
-            bundle(&folder, &mut manifest, &kernel, &types, &programs, sources)
+            if mode == "variants" {
+                if types.first() == Some(&DType::BF16) {
+                    let emission = emit::variants(&kernel, &types, &programs, &variants::placements(&kernel));
+                    bundle(&folder, &mut manifest, &kernel, &types, &programs, &emission, false)
+                }
+                continue;
+            }
+            for target in [Target::Portable, Target::Hopper].into_iter().filter(|t| only_target.is_none_or(|o| o == *t)) {
+                let emission = emit::emission(&kernel, &types, &programs, target);
+                bundle(&folder, &mut manifest, &kernel, &types, &programs, &emission, sources)
+            }
         }
     }
     manifest.flush().unwrap();
-    std::fs::write(folder.join("driver.py"), include_str!("driver.py")).unwrap();
+    for (name, text) in [("driver.py", include_str!("driver.py")), ("worker.py", include_str!("worker.py")), ("device.py", include_str!("device.py"))] {
+        std::fs::write(folder.join(name), text).unwrap()
+    }
     std::fs::rename(unfinished, folder.join("manifest.jsonl")).unwrap();
     println!("{}", folder.display())
 }
 
-fn bundle(folder: &Path, manifest: &mut impl std::io::Write, kernel: &Kernel, types: &[DType], programs: &[Program], sources: bool) {
-    let emission = emit::emission(kernel, types, programs, Target::Portable);
-    let tag = format!("{}_{}", kernel.name, types.iter().map(|t| t.name()).collect::<Vec<_>>().join("_"));
+#[allow(clippy::too_many_arguments)]
+fn bundle(folder: &Path, manifest: &mut impl std::io::Write, kernel: &Kernel, types: &[DType], programs: &[Program], emission: &Emission, sources: bool) {
+    let of_90a = emission.modules.iter().any(|m| m.0 == Target::Hopper);
+    let hopper = if of_90a { "_90a" } else { "" };
+    let tag = format!("{}_{}{hopper}", kernel.name, types.iter().map(|t| t.name()).collect::<Vec<_>>().join("_"));
     let mut names = vec![];
     for (i, m) in emission.modules.iter().enumerate() {
         let file = format!("{tag}_{i}.cu");
@@ -194,8 +263,9 @@ fn bundle(folder: &Path, manifest: &mut impl std::io::Write, kernel: &Kernel, ty
     }
     // the types differ in few places: a third of the shapes each for all but bf16
     let skip = |i: usize| types.first().is_some_and(|t| *t != DType::BF16) && i % 3 != (types[0] == DType::F16) as usize;
-    for (i, (named, lengths)) in checks(kernel).into_iter().enumerate().filter(|c| !skip(c.0)) {
-        let problem = Problem::new(kernel, types, support::extents(kernel, &named), [0, 3, 8][i % 3], &lengths, 1.0, true);
+    let (shapes, pads) = if of_90a { (variants::checks(kernel), [0, 8, 16]) } else { (checks(kernel), [0, 3, 8]) };
+    for (i, (named, lengths)) in shapes.into_iter().enumerate().filter(|c| !skip(c.0)) {
+        let problem = Problem::new(kernel, types, support::extents(kernel, &named), pads[i % 3], &lengths, 1.0, true);
         let files = format!("{tag}_case{i}");
         for (j, (p, v)) in problem.inputs.iter().zip(&problem.values).enumerate() {
             std::fs::write(folder.join(format!("{files}_in{j}.bin")), p.bytes(v)).unwrap()
@@ -216,9 +286,11 @@ fn bundle(folder: &Path, manifest: &mut impl std::io::Write, kernel: &Kernel, ty
     if types.first().is_some_and(|t| *t != DType::BF16) {
         return;
     }
-    for (what, named, lengths) in timings(kernel) {
+    for (what, named, lengths) in if of_90a { variants::timings(kernel) } else { timings(kernel) } {
         let problem = Problem::new(kernel, types, support::extents(kernel, &named), 0, &lengths, 1.0, false);
-        for entry in emission.entries.iter().filter(|e| problem.admits(kernel, e)) {
+        for entry in
+            emission.entries.iter().filter(|e| problem.admits(kernel, e) && (!of_90a || variants::fits(&programs[e.program as usize], e, &problem.extents)))
+        {
             let split = entry.launches.iter().any(|l| l.partial_bytes.iter().any(|b| *b > 0));
             for splits in [1, 2, 4, 8, 16, 32].into_iter().filter(|s| *s == 1 || split) {
                 let (file, title) = &names[entry.launches[0].module as usize];

@@ -12,6 +12,7 @@ mod screen;
 pub mod settings;
 
 use crate::frontend;
+use crate::frontend::shared::{self, Shared};
 use crate::kernel::Kernel;
 use crate::plan::PlanFile;
 use cache::{Cache, hash, write_whole};
@@ -99,8 +100,11 @@ pub fn build(settings: &Settings) -> Report {
     let start = Instant::now();
     // equal kernels in two files, or under two paths, are one
     let mut kernels: BTreeMap<(String, u64), Kernel> = BTreeMap::new();
-    for source in scan::sources(&settings.manifest) {
-        for found in frontend::scan(&source.text).unwrap_or_default() {
+    let sources = scan::sources(&settings.manifest);
+    let mut shared = Shared::default();
+    sources.iter().for_each(|s| shared.extend(Shared::of_text(&s.text)));
+    for source in sources {
+        for found in frontend::scan(&source.text, &shared).unwrap_or_default() {
             if let Ok(kernel) = found.kernel {
                 kernels.insert((kernel.name.clone(), frontend::key(&kernel)), kernel);
             }
@@ -110,6 +114,9 @@ pub fn build(settings: &Settings) -> Report {
     if let Err(e) = fs::create_dir_all(&settings.out) {
         report.warnings.push(format!("{}: {e}", settings.out.display()));
         return report;
+    }
+    if let Err(e) = write_whole(&settings.out.join(shared::FILE), shared.text().as_bytes()) {
+        report.warnings.push(format!("{}: {e}", settings.out.display()))
     }
     let kernels: Vec<Kernel> = kernels.into_values().collect();
     let nvcc = if kernels.is_empty() || settings.archs.is_empty() { None } else { Nvcc::find() };

@@ -122,7 +122,9 @@ impl<'a> Rows<'a> {
         }
         let row_dim = self.dims[self.dims.len().checked_sub(2)?];
         let axes = &block.part().source.dim(row_dim).axes;
-        if !self.is_plain(block, row_dim) || atom.tables.iter().any(|(t, _)| t.access.axes().iter().any(|a| axes.contains(&a))) {
+        let varies = |a: AxisId| axes.contains(&a);
+        let quotients = atom.quotients.iter().any(|(q, _)| q.of.free().iter().any(varies));
+        if quotients || !self.is_plain(block, row_dim) || atom.tables.iter().any(|(t, _)| t.access.axes().iter().any(varies)) {
             return None;
         }
         let step = self.at_row(block, atom, 1)?.0 - base;
@@ -133,7 +135,8 @@ impl<'a> Rows<'a> {
         let inner = *self.dims.last()?;
         let axes = &block.part().source.dim(inner).axes;
         let varies = |a: AxisId| axes.contains(&a) && block.context.extents[a.0 as usize] > 1;
-        if atom.tables.iter().any(|(t, _)| t.access.axes().iter().any(varies)) {
+        let quotients = atom.quotients.iter().any(|(q, _)| q.of.free().iter().any(varies));
+        if quotients || atom.tables.iter().any(|(t, _)| t.access.axes().iter().any(varies)) {
             return None;
         }
         let slope = match atom.indices.iter().find(|(a, _)| varies(*a)) {

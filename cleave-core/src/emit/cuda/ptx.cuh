@@ -24,6 +24,8 @@ CLEAVE_DEVICE void barrier() { __syncthreads(); }
 CLEAVE_DEVICE float shuffle_xor(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 
 CLEAVE_DEVICE float exp2(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
+// 1 / x to the last bit but one.
+CLEAVE_DEVICE float reciprocal(float x) { float y; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 CLEAVE_DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 CLEAVE_DEVICE float log(float x) { return ::logf(x); }
 CLEAVE_DEVICE float tanh(float x) { return ::tanhf(x); }
@@ -48,6 +50,12 @@ CLEAVE_DEVICE void copy16(u32 to, const void* from, int bytes) {
   u32 address = (u32)__cvta_generic_to_shared(shared_memory) + to;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(bytes) : "memory");
 }
+CLEAVE_DEVICE void copy16(u32 to, const void* from, int bytes, u64 policy) {
+  u32 address = (u32)__cvta_generic_to_shared(shared_memory) + to;
+  asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(address), "l"(from), "r"(bytes), "l"(policy) : "memory");
+}
+struct Kept {};  // in place of a policy: caches do as they please
+CLEAVE_DEVICE void copy16(u32 to, const void* from, int bytes, Kept) { copy16(to, from, bytes); }
 CLEAVE_DEVICE void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Waits until at most N groups of this thread's copies are in flight.
 template <int N> CLEAVE_DEVICE void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
@@ -74,6 +82,32 @@ CLEAVE_DEVICE void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, f1
 CLEAVE_DEVICE void multiply_tf32(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+// Sixteen bytes of global memory that no one writes meanwhile; with a policy, they are not held in the first cache.
+struct alignas(16) Quad { u32 r[4]; };
+CLEAVE_DEVICE Quad load_quad(const Quad* p) {
+  Quad q;
+  asm("ld.global.nc.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(q.r[0]), "=r"(q.r[1]), "=r"(q.r[2]), "=r"(q.r[3]) : "l"(p));
+  return q;
+}
+CLEAVE_DEVICE Quad load_quad(const Quad* p, u64 policy) {
+  Quad q;
+  asm("ld.global.nc.L1::no_allocate.L2::cache_hint.v4.u32 {%0,%1,%2,%3}, [%4], %5;"
+      : "=r"(q.r[0]), "=r"(q.r[1]), "=r"(q.r[2]), "=r"(q.r[3]) : "l"(p), "l"(policy));
+  return q;
+}
+// STREAM: no one reads them soon.
+template <bool STREAM> CLEAVE_DEVICE void store_quad(Quad* p, Quad q) {
+  if (STREAM) asm volatile("st.global.cs.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(p), "r"(q.r[0]), "r"(q.r[1]), "r"(q.r[2]), "r"(q.r[3]) : "memory");
+  else *p = q;
+}
+// How the second cache treats what is read once: streams that it could not hold anyway go first, as long as they are not so long that
+// this only gets in the way (300 MB on an H200).
+CLEAVE_DEVICE u64 stream_policy(i64 bytes) {
+  u64 first, normal;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(first));
+  asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(normal));
+  return bytes < (i64)300000000 ? first : normal;
 }
 // Adds one to a counter: releases the writes that a barrier ordered before it, acquires those of the others.
 CLEAVE_DEVICE u32 arrive(u32* counter) {

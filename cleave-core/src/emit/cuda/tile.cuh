@@ -8,7 +8,7 @@ constexpr float LOG2E = 1.4426950408889634f;
 CLEAVE_DEVICE float infinity() { return bits_to_float(0x7f800000u); }
 CLEAVE_DEVICE float not_a_number() { return bits_to_float(0x7fffffffu); }
 CLEAVE_DEVICE float exp(float x) { return exp2(x * LOG2E); }
-CLEAVE_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
+CLEAVE_DEVICE float sigmoid(float x) { return reciprocal(1.0f + exp(-x)); }
 CLEAVE_DEVICE float reciprocal_root(float x) { return 1.0f / square_root(x); }
 // A quotient whose numerator wins where it is 0.
 CLEAVE_DEVICE float quotient(float numerator, float reciprocal) { return numerator == 0.0f ? 0.0f : numerator * reciprocal; }
@@ -165,6 +165,11 @@ template <int N, int B, class F, class C> CLEAVE_DEVICE void greatest_scaled(Row
   }
   each(x, [&](int i, int h) { return x(i, h) == -infinity() ? x(i, h) : x(i, h) * scale; });
 }
+// The same where the scale is known not to be negative.
+template <int N, int B, class F, class C> CLEAVE_DEVICE void greatest_scaled_up(Rows<B>& x, float scale, F value, C counts) {
+  greatest<N>(x, value, counts);
+  each(x, [&](int i, int h) { return x(i, h) == -infinity() ? x(i, h) : x(i, h) * scale; });
+}
 // The mean of each row over the columns that count; not a number if none does.
 template <int N, int B, class F, class C> CLEAVE_DEVICE void mean(Rows<B>& x, F value, C counts) {
   Rows<B> count;
@@ -204,8 +209,8 @@ template <class T, int ROWS, int COLUMNS> struct Tile {
 };
 // Fills a tile from global memory, zero where a position is not in [row_low, row_high) x [column_low, column_high).
 // `row(r)` is the offset in elements of the tile's row r. VECTOR: chunks are contiguous and aligned.
-template <int THREADS, class T, int R, int C, class F>
-CLEAVE_DEVICE void load_chunks(const Tile<T, R, C>& tile, const T* from, int row_low, int row_high, int column_high, F row) {
+template <int THREADS, class T, int R, int C, class F, class P = Kept>
+CLEAVE_DEVICE void load_chunks(const Tile<T, R, C>& tile, const T* from, int row_low, int row_high, int column_high, F row, P policy = P()) {
   constexpr int CHUNKS = Tile<T, R, C>::CHUNKS, PER = Tile<T, R, C>::PER_CHUNK, TOTAL = R * CHUNKS;
 CLEAVE_UNROLL
   for (int e = 0; e < (TOTAL + THREADS - 1) / THREADS; e++) {
@@ -213,13 +218,13 @@ CLEAVE_UNROLL
     if (TOTAL % THREADS != 0 && at >= TOTAL) break;
     const int r = at / CHUNKS, c = at % CHUNKS;
     const int values = r < row_low || r >= row_high ? 0 : most(least(column_high - c * PER, PER), 0);
-    copy16(tile.chunk(r, c), from + (values > 0 ? row(r) + c * PER : 0), values * (int)sizeof(T));
+    copy16(tile.chunk(r, c), from + (values > 0 ? row(r) + c * PER : 0), values * (int)sizeof(T), policy);
   }
 }
 // The same where rows follow each other at `stride` elements from `from`, and a thread stays in one column of chunks: a pointer
 // that moves on takes the place of an address for each chunk. Where nothing is read the pointer may be outside.
-template <int THREADS, class T, int R, int C>
-CLEAVE_DEVICE void load_rows(const Tile<T, R, C>& tile, const T* from, i64 stride, int row_low, int row_high, int column_high) {
+template <int THREADS, class T, int R, int C, class P = Kept>
+CLEAVE_DEVICE void load_rows(const Tile<T, R, C>& tile, const T* from, i64 stride, int row_low, int row_high, int column_high, P policy = P()) {
   constexpr int CHUNKS = Tile<T, R, C>::CHUNKS, PER = Tile<T, R, C>::PER_CHUNK;
   if constexpr (THREADS % CHUNKS == 0) {
     constexpr int STEP = THREADS / CHUNKS;
@@ -232,11 +237,11 @@ CLEAVE_UNROLL
     for (int e = 0; e < (R + STEP - 1) / STEP; e++) {
       const int r = first + e * STEP;
       if (R % STEP != 0 && r >= R) break;
-      copy16(STEP % 8 == 0 ? to + (u32)(e * STEP) * Tile<T, R, C>::ROW : tile.chunk(r, c), p, r < row_low || r >= row_high ? 0 : bytes);
+      copy16(STEP % 8 == 0 ? to + (u32)(e * STEP) * Tile<T, R, C>::ROW : tile.chunk(r, c), p, r < row_low || r >= row_high ? 0 : bytes, policy);
       p += step;
     }
   } else {
-    load_chunks<THREADS>(tile, from, row_low, row_high, column_high, [&](int r) { return r * stride; });
+    load_chunks<THREADS>(tile, from, row_low, row_high, column_high, [&](int r) { return r * stride; }, policy);
   }
 }
 template <int THREADS, class T, int R, int C, class F>
@@ -414,19 +419,25 @@ CLEAVE_UNROLL
 // Writes a fragment whose first column is `column` of `columns`. `row(i, h)`: the offset of a row, negative where there is none.
 // `pairs`: the columns are contiguous and pairs aligned.
 template <class T, int B, int N, class R> CLEAVE_DEVICE void store_rows(T* to, const Fragment<B, N>& x, int column, int columns, i64 stride, bool pairs, R row) {
+  const bool whole = pairs && column - column_of_lane() + N <= columns;
 CLEAVE_UNROLL
   for (int i = 0; i < B; i++)
 CLEAVE_UNROLL
     for (int h = 0; h < 2; h++) {
       const i64 at = row(i, h);
       if (at < 0) continue;
+      if (whole) {
 CLEAVE_UNROLL
-      for (int j = 0; j < N / 8; j++) {
-        const int k = column + 8 * j;
-        if (pairs && k + 1 < columns) put_pair(to + at + k, x.v[i][j][2 * h], x.v[i][j][2 * h + 1]);
-        else {
-          if (k < columns) put(to + at + k * stride, x.v[i][j][2 * h]);
-          if (k + 1 < columns) put(to + at + (k + 1) * stride, x.v[i][j][2 * h + 1]);
+        for (int j = 0; j < N / 8; j++) put_pair(to + at + column + 8 * j, x.v[i][j][2 * h], x.v[i][j][2 * h + 1]);
+      } else {
+CLEAVE_UNROLL
+        for (int j = 0; j < N / 8; j++) {
+          const int k = column + 8 * j;
+          if (pairs && k + 1 < columns) put_pair(to + at + k, x.v[i][j][2 * h], x.v[i][j][2 * h + 1]);
+          else {
+            if (k < columns) put(to + at + k * stride, x.v[i][j][2 * h]);
+            if (k + 1 < columns) put(to + at + (k + 1) * stride, x.v[i][j][2 * h + 1]);
+          }
         }
       }
     }

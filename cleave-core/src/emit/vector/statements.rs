@@ -1,0 +1,135 @@
+//! Statements on values in registers.
+use super::*;
+use crate::emit::frames::{self, OfTile};
+
+impl Writer<'_> {
+    pub(super) fn statement(&mut self, s: &Statement) -> Result<(), Refusal> {
+        match s {
+            Statement::Load { node, .. } => self.load(*node),
+            // in registers since the loop that kept it
+            Statement::Recall { .. } => Ok(()),
+            // a predicate is tested where it selects
+            Statement::Map { node } if matches!(self.cx.part.graph.op(*node), Op::Predicate(_)) => Ok(()),
+            Statement::Map { node } if self.inlined.contains(node) => Ok(()),
+            Statement::Map { node } => {
+                self.map(*node);
+                Ok(())
+            }
+            Statement::Reduce { node, over } => {
+                self.declare(*node, Form::Floats);
+                let identity = self.identity(*node);
+                self.fill(*node, identity);
+                self.accumulate(*node, *over);
+                Ok(())
+            }
+            Statement::Fold { node, over } => {
+                self.accumulate(*node, *over);
+                Ok(())
+            }
+            Statement::Rebase { frame } => self.rebase(*frame),
+            Statement::Loop(l) => self.enter(l, false).map(|_| ()),
+            Statement::Store { output, store, first } => {
+                self.store(*output, *store, *first);
+                Ok(())
+            }
+        }
+    }
+    /// Opens loops over every element of a value; gives how many to close, and its element.
+    pub(super) fn open_value(&mut self, node: NodeId) -> (usize, String) {
+        let dims = self.cx.part.of(node);
+        let mut n = self.open_unrolled(dims);
+        let mut element = format!("{}{}", self.cx.value_name(node), self.indices(dims));
+        if self.varies(node) {
+            n += self.open_chunks() + self.open_elements();
+            element += "[v][e]"
+        }
+        (n, element)
+    }
+    pub(super) fn fill(&mut self, node: NodeId, value: &str) {
+        let (n, element) = self.open_value(node);
+        self.code.line(format!("{element} = {value};"));
+        self.close(n)
+    }
+    fn map(&mut self, node: NodeId) {
+        if !self.held.contains_key(&node) {
+            self.declare(node, Form::Floats)
+        }
+        let (n, element) = self.open_value(node);
+        let x = self.cx.operation(&Element(self), node);
+        self.code.line(format!("{element} = {x};"));
+        self.close(n)
+    }
+    /// Adds a tile's reduction to registers that hold its identity or a running value: along the lane dim, this thread's share.
+    fn accumulate(&mut self, node: NodeId, over: DimSet) {
+        let g = &self.cx.part.graph;
+        let operands = g.operands(node).to_vec();
+        let maximum = matches!(g.op(node), Op::Maximum(_));
+        let lane = self.shape.lane;
+        let along = over.contains(lane);
+        let mut n = self.open_unrolled(self.cx.part.of(node).union(over));
+        if along || self.varies(node) {
+            n += self.open_chunks() + self.open_elements()
+        }
+        let dims = self.indices(self.cx.part.of(node));
+        let total = format!("{}{dims}{}", self.cx.value_name(node), if self.varies(node) { "[v][e]" } else { "" });
+        let x = self.element(operands[0]);
+        let mut conditions: Vec<String> = operands[1..].iter().map(|p| format!("({})", self.cx.condition(&Element(self), *p))).collect();
+        if along && (maximum || !self.vanishes(operands[0], lane)) {
+            conditions.push(self.counts())
+        }
+        if let Some(d) = self.shape.share.filter(|d| over.contains(*d))
+            && (maximum || !self.vanishes(operands[0], d))
+        {
+            conditions.extend(self.rows_inside(DimSet::of(d)))
+        }
+        let x = if conditions.is_empty() { x } else { format!("{} ? {x} : {}", conditions.join(" && "), self.identity(node)) };
+        self.code.line(match maximum {
+            true => format!("{total} = cleave::greater({total}, {x});"),
+            false if conditions.is_empty() => format!("{total} += {x};"),
+            false => format!("{total} += ({x});"),
+        });
+        self.close(n)
+    }
+    /// The frame of this thread's share of a state moves to suit the tile's keys, and its members with it.
+    fn rebase(&mut self, frame: NodeId) -> Result<(), Refusal> {
+        let g = &self.cx.part.graph;
+        let Op::Frame(kind, axes) = g.op(frame) else { return Err(format!("t{} is no frame", frame.0)) };
+        let row = frames::code(*kind);
+        let over = self.cx.part.dims_of(*axes);
+        let operands = g.operands(frame).to_vec();
+        let dims = self.cx.part.of(frame);
+        let outer = self.open_frame(frame);
+        let at = self.value_at(frame);
+        self.code.open("{");
+        self.code.line(match row.of_tile {
+            OfTile::Greatest => "float key = -cleave::infinity();",
+            OfTile::Mean => "float key = 0.0f, count = 0.0f;",
+        });
+        let mut n = self.open_unrolled(over.difference(dims));
+        if over.contains(self.shape.lane) {
+            n += self.open_chunks() + self.open_elements()
+        }
+        let x = self.element(operands[0]);
+        let mut conditions: Vec<String> = operands[1..].iter().map(|p| format!("({})", self.cx.condition(&Element(self), *p))).collect();
+        if over.contains(self.shape.lane) {
+            conditions.push(self.counts())
+        }
+        conditions.extend(self.rows_inside(over));
+        let condition = if conditions.is_empty() { "true".into() } else { conditions.join(" && ") };
+        self.code.line(match row.of_tile {
+            OfTile::Greatest => format!("key = cleave::greater(key, {condition} ? {x} : -cleave::infinity());"),
+            OfTile::Mean => format!("if ({condition}) {{ key += {x}; count += 1.0f; }}"),
+        });
+        self.close(n);
+        if row.of_tile == OfTile::Mean {
+            self.code.line("key = count > 0.0f ? key / count : cleave::not_a_number();")
+        }
+        self.code.line(format!("const float before = {at};"));
+        self.code.line(format!("{at} = {};", (row.merge)("before", "key")));
+        let state = self.state_of(frame)?;
+        self.transport(&state, "before", &at);
+        self.code.close("}");
+        self.close(outer);
+        Ok(())
+    }
+}
