@@ -6,7 +6,7 @@
 use super::contraction::{self, Extent, Matrix};
 use super::decode::{Loop, MAX_DIMS, Part, Step};
 use super::vector::{Operand, Target, Total};
-use super::{frames, vector};
+use super::{frames, stored, vector};
 use cleave_core::axis::{AxisId, MAX_AXES};
 use cleave_core::domain::{Domain, Span, Surroundings, index_at, index_range};
 use cleave_core::dtype::DType;
@@ -281,10 +281,10 @@ impl<'a, 'b> Block<'a, 'b> {
             irregular: addressing.irregular,
         }
     }
-    /// A value that strides describe: by a copy, if they do not where it lies.
+    /// A value of floats that strides describe: by a copy, if it is none where it lies.
     fn regular(&mut self, node: NodeId) -> Value {
         let value = self.values[node.index()];
-        if value.irregular.is_empty() {
+        if value.irregular.is_empty() && value.dtype != DType::I32 {
             return value;
         }
         let part = self.part();
@@ -292,7 +292,7 @@ impl<'a, 'b> Block<'a, 'b> {
         let to = self.fresh(node);
         let Some(addressing) = &self.context.loads[node.index()] else { return to };
         let Some((inner, outer)) = dims.split_last() else {
-            unsafe { vector::load(value.dtype, value.pointer, 1, std::slice::from_raw_parts_mut(to.pointer.cast(), 1)) };
+            unsafe { stored::load(value.dtype, value.pointer, 1, std::slice::from_raw_parts_mut(to.pointer.cast(), 1)) };
             return to;
         };
         let n = self.length(*inner);
@@ -316,10 +316,10 @@ impl<'a, 'b> Block<'a, 'b> {
             if value.irregular.contains(*inner) {
                 for (i, x) in target.iter_mut().enumerate() {
                     let at = from + position(*inner, i);
-                    unsafe { vector::load(value.dtype, value.pointer.offset(at * bytes), 1, std::slice::from_mut(x)) }
+                    unsafe { stored::load(value.dtype, value.pointer.offset(at * bytes), 1, std::slice::from_mut(x)) }
                 }
             } else {
-                unsafe { vector::load(value.dtype, value.pointer.offset(from * bytes), value.strides[inner.0 as usize], target) }
+                unsafe { stored::load(value.dtype, value.pointer.offset(from * bytes), value.strides[inner.0 as usize], target) }
             }
         }
         to

@@ -31,7 +31,7 @@ pub struct Part {
     pub counts: Vec<Option<usize>>,
     /// Loads with the input that they read.
     pub loads: Vec<(NodeId, InputId)>,
-    /// Elementary operations of the whole part, roughly: a multiply-add of a contraction counts 1/16.
+    /// Elementary operations of the whole part, roughly: an element that comes from memory counts one, a multiply-add of a contraction 1/16.
     pub work: Polynomial,
 }
 
@@ -448,6 +448,8 @@ fn work(part: &tile::Part) -> Polynomial {
     let axes = |dims: DimSet| dims.iter().flat_map(|d| part.dim(d).axes.clone()).collect::<AxisSet>();
     for (_, s) in part.statements() {
         match s {
+            // it comes from memory once
+            Statement::Load { node, view_of: None } => work.add(axes(part.of(*node)), 1.0),
             Statement::Map { node } => work.add(axes(part.of(*node)), 1.0),
             Statement::Reduce { node, .. } | Statement::Fold { node, .. } => match part.contraction(*node) {
                 Some((x, y)) => work.add(axes(part.of(x).union(part.of(y))), 1.0 / 16.0),

@@ -179,7 +179,7 @@ impl Compiler<'_> {
                 }
             }
         }
-        allocate(without_copies(std::mem::take(&mut self.code)))
+        allocate(without_copies(fused(std::mem::take(&mut self.code))))
     }
     fn masks(&mut self, predicates: &[NodeId]) -> Vec<u16> {
         if self.masked { predicates.iter().map(|p| self.mask(*p)).collect() } else { vec![] }
@@ -335,14 +335,37 @@ impl Compiler<'_> {
     }
 }
 
-/// Where a register is only copied to memory, the instruction that makes it writes there.
-fn without_copies(code: Vec<Instruction>) -> Vec<Instruction> {
+/// How often each register is read.
+fn uses(code: &[Instruction]) -> HashMap<u16, usize> {
     let mut uses: HashMap<u16, usize> = HashMap::new();
     for p in code.iter().flat_map(|i| &i.operands) {
         if let Place::Register(r) = p {
             *uses.entry(*r).or_default() += 1
         }
     }
+    uses
+}
+
+/// A difference of which nothing but the exponential is wanted is one instruction with it.
+fn fused(code: Vec<Instruction>) -> Vec<Instruction> {
+    let uses = uses(&code);
+    let mut out: Vec<Instruction> = Vec::with_capacity(code.len());
+    for mut instruction in code {
+        if let (Work::Unary(Unary::Exp), from @ Place::Register(r)) = (&instruction.work, instruction.operands[0])
+            && uses[&r] == 1
+            && let Some(at) = out.iter().position(|i| i.target == from && i.work == Work::Binary(Binary::Subtract))
+        {
+            instruction.operands = out.remove(at).operands;
+            instruction.work = Work::Binary(Binary::ExpOfDifference)
+        }
+        out.push(instruction)
+    }
+    out
+}
+
+/// Where a register is only copied to memory, the instruction that makes it writes there.
+fn without_copies(code: Vec<Instruction>) -> Vec<Instruction> {
+    let uses = uses(&code);
     let mut out: Vec<Instruction> = Vec::with_capacity(code.len());
     for instruction in code {
         if let (Work::Unary(Unary::Copy), Place::Register(r)) = (&instruction.work, instruction.operands[0])

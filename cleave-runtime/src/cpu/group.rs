@@ -6,6 +6,7 @@ use super::block::{Addressing, Block, Value, reserve};
 use super::decode::MAX_DIMS;
 use super::expression::{CHUNK, Code, Group, Instruction, Place, Slot, Work};
 use super::mask::{RowMask, Rows};
+use super::stored;
 use super::vector::{self, Operand, Target, Unary};
 use cleave_core::axis::AxisId;
 use cleave_core::domain::index_at;
@@ -303,16 +304,16 @@ impl Run<'_, '_, '_> {
     unsafe fn read(&self, s: &Live, w: Window) {
         let line = |from: usize, n: usize| unsafe { std::slice::from_raw_parts_mut(s.staging.add(from), n) };
         match (s.mode, self.irregular_row(s)) {
-            (_, Some(a)) => self.stretches(s, a, w, |at, stride, part| unsafe { vector::load(s.dtype, at, stride, line(part.start, part.len())) }),
-            (Mode::Column, None) => unsafe { vector::load(s.dtype, self.row_pointer(s), self.row_stride(s) / s.dtype.bytes() as isize, line(0, w.rows)) },
-            _ => self.each_row(s, w, |r, at, stride| unsafe { vector::load(s.dtype, at, stride, line(r * w.n, w.n)) }),
+            (_, Some(a)) => self.stretches(s, a, w, |at, stride, part| unsafe { stored::load(s.dtype, at, stride, line(part.start, part.len())) }),
+            (Mode::Column, None) => unsafe { stored::load(s.dtype, self.row_pointer(s), self.row_stride(s) / s.dtype.bytes() as isize, line(0, w.rows)) },
+            _ => self.each_row(s, w, |r, at, stride| unsafe { stored::load(s.dtype, at, stride, line(r * w.n, w.n)) }),
         }
     }
     unsafe fn write(&self, s: &Live, w: Window) {
         let line = |from: usize, n: usize| unsafe { std::slice::from_raw_parts(s.staging.add(from), n) };
         match self.irregular_row(s) {
-            Some(a) => self.stretches(s, a, w, |at, stride, part| unsafe { vector::store(s.dtype, at, stride, line(part.start, part.len())) }),
-            None => self.each_row(s, w, |r, at, stride| unsafe { vector::store(s.dtype, at, stride, line(r * w.n, w.n)) }),
+            Some(a) => self.stretches(s, a, w, |at, stride, part| unsafe { stored::store(s.dtype, at, stride, line(part.start, part.len())) }),
+            None => self.each_row(s, w, |r, at, stride| unsafe { stored::store(s.dtype, at, stride, line(r * w.n, w.n)) }),
         }
     }
 

@@ -287,3 +287,60 @@ impl Tile {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::stored;
+    use super::*;
+
+    /// Sizes about the edges of tiles and blocks, either operand contiguous along either of its dims, NaN beyond the rows: against sums in f64.
+    #[test]
+    fn products_of_all_layouts_equal_sums_in_f64() {
+        let mut turn = 0;
+        for (rows, columns, depth) in [(1, 1, 1), (7, 17, 300), (97, 33, 257), (6, 16, 256), (100, 257, 5), (13, 300, 40), (5, 9, 0), (193, 64, 64)] {
+            for layouts in [[false, false], [false, true], [true, false], [true, true]] {
+                let dtype = [DType::F32, DType::F16, DType::BF16][turn % 3];
+                turn += 1;
+                check(rows, columns, depth, layouts, dtype, turn % 2 == 0)
+            }
+        }
+    }
+
+    /// A matrix in memory, with the values it has there.
+    struct Laid {
+        memory: Vec<u32>,
+        values: Vec<f32>,
+        own: usize,
+        depth: usize,
+    }
+
+    fn matrix(own: usize, depth: usize, across: bool, dtype: DType, seed: usize) -> Laid {
+        let (lines, length) = if across { (depth, own) } else { (own, depth) };
+        let pitch = length + 3;
+        let value = |i: usize| (((i + seed) * 7919 % 251) as f32 - 125.0) / 64.0;
+        let all: Vec<f32> = (0..lines * pitch).map(|i| if i % pitch < length { value(i) } else { f32::NAN }).collect();
+        let mut memory = vec![0u32; (all.len() * dtype.bytes()).div_ceil(4)];
+        let mut values = vec![0.0; all.len()];
+        unsafe {
+            stored::store(dtype, memory.as_mut_ptr().cast(), 1, &all);
+            stored::load(dtype, memory.as_ptr().cast(), 1, &mut values)
+        }
+        if across { Laid { memory, values, own: 1, depth: pitch } } else { Laid { memory, values, own: pitch, depth: 1 } }
+    }
+
+    fn check(rows: usize, columns: usize, depth: usize, across: [bool; 2], dtype: DType, add: bool) {
+        let (a, b) = (matrix(rows, depth, across[0], dtype, 1), matrix(columns, depth, across[1], dtype, 17));
+        let operand = |m: &Laid| Operand { pointer: m.memory.as_ptr().cast(), dtype, own: m.own as isize, depth: m.depth as isize };
+        let start = if add { 1.0 } else { f32::NAN };
+        let mut c = vec![start; rows * columns];
+        let product = Product { rows, columns, depth, a: operand(&a), b: operand(&b), c: c.as_mut_ptr(), c_row: columns as isize, c_column: 1, add };
+        unsafe { multiply(product, &mut vec![]) };
+        for i in 0..rows {
+            for j in 0..columns {
+                let exact: f64 = (0..depth).map(|k| a.values[i * a.own + k * a.depth] as f64 * b.values[j * b.own + k * b.depth] as f64).sum();
+                let got = c[i * columns + j] as f64 - if add { 1.0 } else { 0.0 };
+                assert!((got - exact).abs() < 1e-5 * (depth as f64 + 1.0), "{rows} {columns} {depth} {across:?} {dtype}: {got} {exact}")
+            }
+        }
+    }
+}

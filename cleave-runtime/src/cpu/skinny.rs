@@ -2,7 +2,7 @@
 //! in place and in its storage type, along whichever of `j` and `k` is contiguous, line after line as far as that goes.
 #![expect(clippy::needless_range_loop, reason = "one index over several arrays of a block, unrolled")]
 use super::block::{Line, reserve};
-use super::stored::{Stored, with_stored};
+use super::stored::{self, Stored, with_stored};
 use super::vector;
 use cleave_core::dtype::DType;
 use pulp::{Simd, WithSimd};
@@ -84,7 +84,7 @@ unsafe fn rows<const R: usize>(p: &Product, depth: usize, n: usize, memory: *mut
             return from.cast::<f32>();
         }
         let to = memory.add(r * (HELD / R));
-        vector::load(p.a_type, from, p.a_depth, std::slice::from_raw_parts_mut(to, n));
+        stored::load(p.a_type, from, p.a_depth, std::slice::from_raw_parts_mut(to, n));
         to.cast_const()
     })
 }
@@ -233,7 +233,7 @@ mod tests {
         let pitch = length + 3;
         let b: Vec<f32> = (0..lines * pitch).map(|i| if i % pitch < length { value(i) } else { f32::NAN }).collect();
         let mut stored = vec![0u32; (b.len() * dtype.bytes()).div_ceil(4)]; // words, for their alignment
-        unsafe { vector::store(dtype, stored.as_mut_ptr().cast(), 1, &b) };
+        unsafe { stored::store(dtype, stored.as_mut_ptr().cast(), 1, &b) };
         let mut c = vec![1.0f32; rows * columns];
         let (b_depth, b_column) = if transposed { (1, pitch as isize) } else { (pitch as isize, 1) };
         unsafe {

@@ -1,8 +1,6 @@
-//! Loops over slices of f32 and conversions from and to storage types, compiled for each instruction set that `pulp` tells apart and
-//! chosen at run time. In: slices of one length, or one value for a whole slice. Out: f32.
+//! Loops over rows of f32, compiled for each instruction set that `pulp` tells apart and chosen at run time. In: rows, a number for each row, or one
+//! number. Out: f32.
 use super::functions;
-use cleave_core::dtype::DType;
-use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use once_cell::sync::Lazy;
 use pulp::{Arch, Simd, WithSimd};
@@ -128,6 +126,8 @@ pub enum Binary {
     Greatest,
     /// `x + k * y`
     MultiplyAdd(f32),
+    /// exp(x - y)
+    ExpOfDifference,
 }
 
 struct Map1(Unary, Target, Operand);
@@ -215,6 +215,7 @@ impl Kernel for Map2 {
             Binary::Quotient => each(d, a, b, quotient),
             Binary::Greatest => each(d, a, b, greater),
             Binary::MultiplyAdd(k) => each(d, a, b, |a, b| functions::multiply_add::<FUSED>(k, b, a)),
+            Binary::ExpOfDifference => each(d, a, b, |a, b| functions::exp::<FUSED>(a - b)),
         }
     }
 }
@@ -396,72 +397,6 @@ pub unsafe fn choose(d: Target, mask: &[f32], x: Operand, other: f32) {
     dispatch(Choose(d, mask, x, other))
 }
 
-struct Widen<'a>(&'a mut [f32], &'a [bf16]);
-
-impl Kernel for Widen<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<const FUSED: bool>(self) {
-        for (d, x) in self.0.iter_mut().zip(self.1) {
-            *d = f32::from_bits((x.to_bits() as u32) << 16)
-        }
-    }
-}
-
-struct Narrow<'a>(&'a mut [bf16], &'a [f32]);
-
-impl Kernel for Narrow<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<const FUSED: bool>(self) {
-        for (d, x) in self.0.iter_mut().zip(self.1) {
-            let bits = x.to_bits();
-            // to nearest, ties to even; a NaN stays one
-            let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
-            let quiet = bits >> 16 | 0x40;
-            *d = bf16::from_bits(if x.is_nan() { quiet } else { rounded } as u16)
-        }
-    }
-}
-
-/// Reads `d.len()` elements of a storage type, `stride` elements apart.
-///
-/// # Safety
-/// The elements are readable.
-pub unsafe fn load(dtype: DType, from: *const u8, stride: isize, d: &mut [f32]) {
-    let n = d.len();
-    unsafe {
-        match (dtype, stride) {
-            (DType::F32, 1) => std::ptr::copy_nonoverlapping(from.cast::<f32>(), d.as_mut_ptr(), n),
-            (DType::F16, 1) => std::slice::from_raw_parts(from.cast::<f16>(), n).convert_to_f32_slice(d),
-            (DType::BF16, 1) => dispatch(Widen(d, std::slice::from_raw_parts(from.cast::<bf16>(), n))),
-            (DType::F32, _) => d.iter_mut().enumerate().for_each(|(i, d)| *d = *from.cast::<f32>().offset(i as isize * stride)),
-            (DType::F16, _) => d.iter_mut().enumerate().for_each(|(i, d)| *d = (*from.cast::<f16>().offset(i as isize * stride)).to_f32()),
-            (DType::BF16, _) => d.iter_mut().enumerate().for_each(|(i, d)| *d = (*from.cast::<bf16>().offset(i as isize * stride)).to_f32()),
-            (DType::I32, _) => d.iter_mut().enumerate().for_each(|(i, d)| *d = *from.cast::<i32>().offset(i as isize * stride) as f32),
-        }
-    }
-}
-
-/// Writes elements of a storage type, `stride` elements apart.
-///
-/// # Safety
-/// The elements are writable.
-pub unsafe fn store(dtype: DType, to: *mut u8, stride: isize, x: &[f32]) {
-    let n = x.len();
-    unsafe {
-        match (dtype, stride) {
-            (DType::F32, 1) => std::ptr::copy_nonoverlapping(x.as_ptr(), to.cast::<f32>(), n),
-            (DType::F16, 1) => std::slice::from_raw_parts_mut(to.cast::<f16>(), n).convert_from_f32_slice(x),
-            (DType::BF16, 1) => dispatch(Narrow(std::slice::from_raw_parts_mut(to.cast::<bf16>(), n), x)),
-            (DType::F32, _) => x.iter().enumerate().for_each(|(i, x)| *to.cast::<f32>().offset(i as isize * stride) = *x),
-            (DType::F16, _) => x.iter().enumerate().for_each(|(i, x)| *to.cast::<f16>().offset(i as isize * stride) = f16::from_f32(*x)),
-            (DType::BF16, _) => x.iter().enumerate().for_each(|(i, x)| *to.cast::<bf16>().offset(i as isize * stride) = bf16::from_f32(*x)),
-            (DType::I32, _) => x.iter().enumerate().for_each(|(i, x)| *to.cast::<i32>().offset(i as isize * stride) = *x as i32),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -515,31 +450,5 @@ mod tests {
             along(Total::Sum, a.as_ptr(), 3, 2, &mut totals)
         }
         assert_eq!((d, totals), ([11.0, 12.0, 23.0, 24.0], [3.0, 7.0]))
-    }
-
-    #[test]
-    fn storage_types_round_as_half_does_and_keep_nan() {
-        let x: Vec<f32> = (0..1000).map(|i| (i as f32 - 500.0) * 1.000_3e-2).chain([f32::NAN, f32::INFINITY, 1e-30, 65_504.0]).collect();
-        let mut narrow = vec![bf16::ZERO; x.len()];
-        let mut wide = vec![0.0; x.len()];
-        unsafe {
-            store(DType::BF16, narrow.as_mut_ptr().cast(), 1, &x);
-            load(DType::BF16, narrow.as_ptr().cast(), 1, &mut wide);
-        }
-        for ((x, n), w) in x.iter().zip(&narrow).zip(&wide) {
-            let want = bf16::from_f32(*x);
-            assert!(*n == want || n.is_nan() && want.is_nan());
-            assert!(*w == want.to_f32() || w.is_nan() && want.is_nan())
-        }
-        let mut half = vec![f16::ZERO; x.len() * 2];
-        let mut back = vec![0.0; x.len()];
-        unsafe {
-            store(DType::F16, half.as_mut_ptr().cast(), 2, &x);
-            load(DType::F16, half.as_ptr().cast(), 2, &mut back);
-        }
-        for (x, b) in x.iter().zip(&back) {
-            let want = f16::from_f32(*x).to_f32();
-            assert!(*b == want || b.is_nan() && want.is_nan())
-        }
     }
 }
