@@ -276,7 +276,9 @@ fn seconds(file: &PlanFile, entry: &Entry, types: &[DType], pieces: &[Vec<u32>],
             let tiles = tiles_at(part, &entry.tiles[l][p], entry.target, extents);
             let case = Case { extents, tiles: &tiles, pieces: pieces[l][p], padded: entry.target != Target::Cpu, types, table: &|_| None };
             let traffic = traffic(part, &case);
-            let on_chip = traffic.resident + 2.0 * traffic.streamed + traffic.carried + traffic.temporary;
+            // the executor reads what is streamed where it lies
+            let streamed = if entry.target == Target::Cpu { 0.0 } else { 2.0 * traffic.streamed };
+            let on_chip = traffic.resident + streamed + traffic.carried + traffic.temporary;
             fits &= !entry.launches.is_empty() || on_chip <= device.chip_bytes as f64;
             let launch = entry.launches.get(l);
             let vector = launch.filter(|l| l.vector).map(|l| l.threads as f64);
@@ -289,11 +291,9 @@ fn seconds(file: &PlanFile, entry: &Entry, types: &[DType], pieces: &[Vec<u32>],
     Some((total, fits))
 }
 
-/// Compiled code lays out memory for the bound of a dim on chip, the executor for its extent.
+/// Compiled code has the entry's tiles, and lays out memory for the bound of a dim on chip.
 fn tiles_at(part: &Part, tiles: &[u32], target: Target, extents: &[i64]) -> Vec<u32> {
-    let whole = |d: usize| part.extent(DimId(d as u8), extents).clamp(1, u32::MAX as i64) as u32;
-    let tile = |(d, tile): (usize, &u32)| if target == Target::Cpu && part.dims[d].role == Role::Chip { whole(d) } else { *tile };
-    tiles.iter().enumerate().map(tile).collect()
+    if target == Target::Cpu { part.even_tiles(tiles, extents) } else { tiles.to_vec() }
 }
 
 /// Bytes of the tensors that a part reads, each once.
@@ -337,6 +337,11 @@ const CACHED: f64 = 3.0;
 
 /// How much slower operations are whose operands and results all lie in shared memory: a product of 4096^3 took 155 ms on an H200.
 const THROUGH_SHARED_MEMORY: f64 = 64.0;
+
+/// On the executor: how much slower an operation outside of products is than one inside, and the operations that an element takes to be copied to
+/// where a product reads it.
+const INTERPRETED: f64 = 4.0;
+const COPIED: f64 = 48.0;
 
 /// Which share of a device's rate of matrix products code for a target reaches: mma.sync feeds the tensor cores of compute capability 9.0 at half
 /// of what wgmma does (attention and products on an H200: 310 to 330 Tflop/s against 640 to 700).
@@ -386,10 +391,11 @@ impl Work {
         let single = device.single_flops / self.slowed;
         let rate = if t.load_bytes < 3.0 * t.loads && self.slowed == 1.0 { self.share * device.half_flops } else { single };
         let again = (t.load_bytes - self.unique).max(0.0);
+        let elementwise = if device.target == Target::Cpu { INTERPRETED * t.elementwise + COPIED * t.loads } else { t.elementwise };
         let bytes = t.load_bytes - again + again / CACHED + t.store_bytes + states;
         // two blocks on half of the multiprocessors draw as much from memory as one on each
         let memory = bytes / device.bandwidth / used.max((2.0 * waves).min(1.0));
-        let loads = [t.contracted / rate / used, t.elementwise / single / used, memory];
+        let loads = [t.contracted / rate / used, elementwise / single / used, memory];
         let greatest = loads.iter().copied().fold(0.0, f64::max);
         let steps = waves.ceil() * self.steps / pieces * STEP_SECONDS;
         greatest + UNHIDDEN * (loads.iter().sum::<f64>() - greatest) + steps + merge

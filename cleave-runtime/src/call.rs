@@ -177,7 +177,7 @@ impl<'call, O: Outputs> Call<'call, O> {
         let file = &checked.decoded.file;
         let ready = self.ready(&checked, self.question(&checked, None))?;
         let entry = ready.entry(file);
-        if let Code::Cpu(_) = ready.code {
+        if let Code::Cpu(..) = ready.code {
             return Ok(file.programs[entry.program as usize].to_string());
         }
         let mut modules: Vec<u32> = entry.launches.iter().map(|l| l.module).collect();
@@ -306,13 +306,13 @@ impl<'call, O: Outputs> Call<'call, O> {
         capturing: bool,
     ) -> Result<()> {
         match (&ready.code, &checked.device.kind, stream) {
-            (Code::Cpu(program), _, _) => self.execute_on_cpu(checked, ready, program, targets),
+            (Code::Cpu(program, prepared), _, _) => self.execute_on_cpu(checked, ready, program, prepared, targets),
             (Code::Cuda(loaded), DeviceKind::Cuda(device), Some(stream)) => self.launch(checked, loaded, targets, device, stream, capturing),
             _ => Err(Error::Plan { kernel: checked.decoded.file.kernel.name.clone() }),
         }
     }
 
-    fn execute_on_cpu(&self, checked: &Checked, ready: &Ready, program: &cpu::Decoded, targets: &[Target]) -> Result<()> {
+    fn execute_on_cpu(&self, checked: &Checked, ready: &Ready, program: &cpu::Decoded, prepared: &cpu::Prepared, targets: &[Target]) -> Result<()> {
         let signed = |strides: &[usize]| strides.iter().map(|s| *s as i64).collect::<Vec<_>>();
         let strides: Vec<Vec<i64>> = self.arguments.iter().map(|a| a.as_tensor().map_or(vec![], |t| signed(&t.layout.strides))).collect();
         let inputs = self.arguments.iter().zip(&strides).map(|(a, strides)| match &a.kind {
@@ -324,10 +324,9 @@ impl<'call, O: Outputs> Call<'call, O> {
         });
         let inputs: Vec<cpu::Argument> = inputs.collect();
         let file = &checked.decoded.file;
-        let program_index = ready.entry(file).program as usize;
         // the executor orders its reads of an input and its writes by tiles; what it may not write over yet, it writes beside
         let in_place = file.kernel.graph.outputs.iter().any(|o| o.in_place.is_some());
-        let beside = in_place && !reads_where_it_writes(&file.programs[program_index]);
+        let beside = in_place && !reads_where_it_writes(&file.programs[ready.entry(file).program as usize]);
         let mut copies: Vec<Option<Copy>> =
             targets.iter().zip(&file.kernel.graph.outputs).map(|(t, o)| (beside && o.in_place.is_some()).then(|| Copy::new(t))).collect();
         let strides: Vec<Vec<i64>> =
@@ -338,9 +337,7 @@ impl<'call, O: Outputs> Call<'call, O> {
         });
         let outputs: Vec<cpu::Storage> = outputs.collect();
         let tensors = cpu::Tensors { inputs: &inputs, outputs: &outputs };
-        program
-            .run(&ready.entry(file).tiles, ready.choice.split() as usize, &checked.extents, &tensors)
-            .map_err(|source| Error::Execute { kernel: file.kernel.name.clone(), source })?;
+        program.run_prepared(prepared, &tensors).map_err(|source| Error::Execute { kernel: file.kernel.name.clone(), source })?;
         targets.iter().zip(&copies).for_each(|(target, copy)| copy.iter().for_each(|c| c.put(target)));
         Ok(())
     }
