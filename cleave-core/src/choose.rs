@@ -17,7 +17,7 @@ const PAST_THE_LEAST: f64 = 1.2;
 /// What guards ask of a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Facts {
-    /// Bit `d`: the stride of dimension `d` is 1 (or its size is, and the stride is never used).
+    /// Bit `d`: the stride of dimension `d` is 1 (or its size is, and the stride is never used). Of a scalar: 0 if it is negative.
     pub unit: u64,
     /// The greatest power of two, up to [`Facts::MOST_ALIGNED`], that divides the address and every other stride, in bytes.
     pub aligned: u32,
@@ -76,11 +76,19 @@ pub struct Choice {
     pub alternatives: Vec<Alternative>,
 }
 
+/// An entry with a split.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Alternative {
     pub entry: usize,
     pub pieces: u32,
     pub seconds: f64,
+}
+
+/// Near by, as [`adapt`] takes it.
+impl From<&Alternative> for Choice {
+    fn from(a: &Alternative) -> Choice {
+        Choice { entry: a.entry, pieces: vec![vec![a.pieces]], seconds: a.seconds, alternatives: vec![] }
+    }
 }
 
 impl Choice {
@@ -108,10 +116,39 @@ fn runs_on(entry: Target, device: Target) -> bool {
 
 /// The cheapest admissible entry and split; of equals the earlier entry and the smaller split.
 pub fn choose(file: &PlanFile, request: &Request, device: &DeviceModel) -> Result<Choice, Refusal> {
+    let all = candidates(file, request, device)?;
+    let mut best = &all[0];
+    for c in &all {
+        if c.seconds < best.seconds * 0.999 {
+            best = c
+        }
+    }
+    let mut alternatives: Vec<Alternative> = vec![];
+    for c in &all {
+        let unsplit = c.entry == best.entry && c.pieces == 1 && best.pieces > 1;
+        match alternatives.iter_mut().find(|a| a.entry == c.entry) {
+            Some(a) if c.entry != best.entry && c.seconds < a.seconds => *a = c.clone(),
+            None if c.entry != best.entry || unsplit => alternatives.push(c.clone()),
+            _ => {}
+        }
+    }
+    alternatives.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    Ok(Choice { alternatives, ..insist(file, request, best)? })
+}
+
+/// The choice of this entry and split, which is one of the [`candidates`].
+pub fn insist(file: &PlanFile, request: &Request, candidate: &Alternative) -> Result<Choice, Refusal> {
+    let entry = file.instances.get(request.instance).and_then(|i| i.entries.get(candidate.entry)).ok_or(Refusal::Damaged)?;
+    let pieces = pieces(file, entry, candidate.pieces, request.extents).ok_or(Refusal::Damaged)?;
+    Ok(Choice { entry: candidate.entry, pieces, seconds: candidate.seconds, alternatives: vec![] })
+}
+
+/// Every admissible entry with every split worth a look, in the order of entries and splits; at least one.
+pub fn candidates(file: &PlanFile, request: &Request, device: &DeviceModel) -> Result<Vec<Alternative>, Refusal> {
     let instance = file.instances.get(request.instance).ok_or(Refusal::Damaged)?;
     let mut refusal = Refusal::NoCode;
-    // (entry, split, seconds, fits on chip)
-    let mut candidates: Vec<(usize, u32, f64, bool)> = vec![];
+    // with whether it fits on chip
+    let mut candidates: Vec<(Alternative, bool)> = vec![];
     for (index, entry) in instance.entries.iter().enumerate() {
         if !runs_on(entry.target, device.target) || !(request.usable)(entry) {
             continue;
@@ -132,7 +169,7 @@ pub fn choose(file: &PlanFile, request: &Request, device: &DeviceModel) -> Resul
                 break; // no part has more tiles to share out
             }
             let (seconds, fits) = seconds(file, entry, &instance.types, &pieces, request.extents, device).ok_or(Refusal::Damaged)?;
-            candidates.push((index, split, seconds, fits));
+            candidates.push((Alternative { entry: index, pieces: split, seconds }, fits));
             if seconds > PAST_THE_LEAST * least {
                 break;
             }
@@ -141,28 +178,15 @@ pub fn choose(file: &PlanFile, request: &Request, device: &DeviceModel) -> Resul
         }
     }
     // code that exists is run even where the model thinks it too big for the chip, but only if nothing else is there
-    if candidates.iter().any(|c| c.3) {
-        candidates.retain(|c| c.3)
+    if candidates.iter().any(|c| c.1) {
+        candidates.retain(|c| c.1)
     }
-    let mut best: Option<(usize, u32, f64, bool)> = None;
-    for c in &candidates {
-        if best.is_none_or(|b| c.2 < b.2 * 0.999) {
-            best = Some(*c)
-        }
+    // some rules need an axis to have positions: over none, the algorithm as written is run
+    let of_source = |c: &(Alternative, bool)| file.programs.get(instance.entries[c.0.entry].program as usize).is_some_and(|p| p.algorithm == 0);
+    if request.extents.contains(&0) && candidates.iter().any(of_source) {
+        candidates.retain(of_source)
     }
-    let Some((entry, split, seconds, _)) = best else { return Err(refusal) };
-    let mut alternatives: Vec<Alternative> = vec![];
-    for &(other, pieces, seconds, _) in &candidates {
-        let unsplit = other == entry && pieces == 1 && split > 1;
-        match alternatives.iter_mut().find(|a| a.entry == other) {
-            Some(a) if other != entry && seconds < a.seconds => *a = Alternative { entry: other, pieces, seconds },
-            None if other != entry || unsplit => alternatives.push(Alternative { entry: other, pieces, seconds }),
-            _ => {}
-        }
-    }
-    alternatives.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    let pieces = pieces(file, &instance.entries[entry], split, request.extents).ok_or(Refusal::Damaged)?;
-    Ok(Choice { entry, pieces, seconds, alternatives })
+    if candidates.is_empty() { Err(refusal) } else { Ok(candidates.into_iter().map(|c| c.0).collect()) }
 }
 
 /// The choice that was made for extents nearby, for these: its entry and split, if the entry's conditions hold. The estimates stay those
@@ -212,6 +236,7 @@ fn refused(file: &PlanFile, entry: &Entry, request: &Request, device: &DeviceMod
         Guard::Multiple(a, n) => (n > 0 && extent(a) % n != 0).then(|| format!("axis `{}` is {}, no multiple of {n}", graph.axis(a), extent(a))),
         Guard::Contiguous(t, d) => (facts(t).unit >> d & 1 == 0).then(|| format!("dimension {d} of {} is not contiguous", name(t))),
         Guard::Aligned(t, n) => (facts(t).aligned < n).then(|| format!("{} is not aligned to {n} bytes", name(t))),
+        Guard::NotNegative(i) => (facts(TensorRef::Input(i)).unit == 0).then(|| format!("{} is negative", name(TensorRef::Input(i)))),
     })
 }
 
@@ -252,7 +277,8 @@ fn seconds(file: &PlanFile, entry: &Entry, types: &[DType], pieces: &[Vec<u32>],
             let launch = entry.launches.get(l);
             let vector = launch.filter(|l| l.vector).map(|l| Vector::new(l.threads, part, &tiles, types, extents));
             let slowed = if vector.is_none() && launch.is_some_and(|l| !l.tensor_cores) { THROUGH_SHARED_MEMORY } else { 1.0 };
-            let work = Work { vector, unique: unique_bytes(part, types, extents), steps: steps(part, &tiles, extents), slowed, traffic };
+            let share = share_of_rate(entry.target, device.target);
+            let work = Work { vector, share, unique: unique_bytes(part, types, extents), steps: steps(part, &tiles, extents), slowed, traffic };
             total += work.seconds(pieces[l][p] as f64, device)
         }
     }
@@ -316,9 +342,18 @@ const JOIN: f64 = 300e-9;
 /// Instructions of a vector body for a multiply-add of a product: both operands are widened first.
 const WIDENED: f64 = 2.0;
 
+/// Which share of a device's rate of matrix products code for a target reaches: mma.sync feeds the tensor cores of compute capability 9.0 at half
+/// of what wgmma does (attention and products on an H200: 310 to 330 Tflop/s against 640 to 700).
+fn share_of_rate(entry: Target, device: Target) -> f64 {
+    if (entry, device) == (Target::Portable, Target::Hopper) { 0.5 } else { 1.0 }
+}
+
 /// What a part does, as its time is estimated from it.
 struct Work {
+    /// Of a vector body, which has a model of its own.
     vector: Option<Vector>,
+    /// See [`share_of_rate`].
+    share: f64,
     /// How much slower than the device's f32 rate its operations are.
     slowed: f64,
     traffic: Traffic,
@@ -346,7 +381,7 @@ impl Work {
         };
         // elements of two bytes on average: a product of 16-bit types
         let single = device.single_flops / self.slowed;
-        let rate = if t.load_bytes < 3.0 * t.loads && self.slowed == 1.0 { device.half_flops } else { single };
+        let rate = if t.load_bytes < 3.0 * t.loads && self.slowed == 1.0 { self.share * device.half_flops } else { single };
         let again = (t.load_bytes - self.unique).max(0.0);
         let bytes = t.load_bytes - again + again / CACHED + t.store_bytes + states;
         // two blocks on half of the multiprocessors draw as much from memory as one on each
@@ -466,7 +501,7 @@ mod tests {
         PlanFile {
             version: VERSION,
             key: 0,
-            kernel: Kernel { name: "product".into(), graph: graph.clone(), params: vec![], bounds: vec![] },
+            kernel: Kernel { name: "product".into(), graph: graph.clone(), params: vec![], bounds: vec![], assertions: vec![] },
             algorithms: vec![Algorithm { name: "source".into(), graph, cost: Cost::default(), derivation: vec![] }],
             programs: vec![Program { launches: vec![vec![part]], bounds: vec![(e, 256)], ..Default::default() }],
             instances: vec![Instance { types: vec![], entries: vec![entry], modules: vec![] }],
@@ -565,7 +600,9 @@ mod tests {
             shared_bytes,
             tensor_cores: true,
             vector: false,
+            maps: vec![],
             words: vec![],
+            persistent: false,
             partial_bytes: vec![0],
         };
         let mut small = file.instances[0].entries[0].clone();
@@ -578,6 +615,34 @@ mod tests {
         file.instances[0].entries.pop();
         assert!(matches!(chosen(&file, [4096, 4096, 64], &smaller, None), Err(Refusal::Guard(_))));
     }
+    #[test]
+    fn code_for_the_device_itself_comes_before_portable_code_where_its_conditions_hold() {
+        let mut file = product(128);
+        let (x, mut own) = (TensorRef::Input(InputId(0)), file.instances[0].entries[0].clone());
+        own.target = Target::Hopper;
+        own.guards.push(Guard::Aligned(x, 16));
+        file.instances[0].entries.push(own);
+        let entry = |aligned, target| {
+            let facts = move |_| Facts { unit: 0b10, aligned };
+            let request = Request { instance: 0, extents: &[8192, 8192, 256], facts: &facts, pieces: None, usable: &|_| true };
+            choose(&file, &request, &DeviceModel { target, ..device(132) }).unwrap().entry
+        };
+        assert_eq!((entry(16, Target::Hopper), entry(8, Target::Hopper), entry(16, Target::Portable)), (1, 0, 0))
+    }
+
+    #[test]
+    fn a_negative_scalar_is_refused_where_its_sign_is_promised() {
+        let mut file = product(64);
+        file.instances[0].entries[0].guards = vec![Guard::NotNegative(InputId(0))];
+        let refusal = |unit| {
+            let facts = move |_| Facts { unit, aligned: 16 };
+            choose(&file, &Request { instance: 0, extents: &[64, 64, 64], facts: &facts, pieces: None, usable: &|_| true }, &device(132))
+                .err()
+                .map(|r| r.to_string())
+        };
+        assert_eq!((refusal(u64::MAX), refusal(0)), (None, Some("`x` is negative".into())))
+    }
+
     #[test]
     fn a_choice_serves_the_extents_near_by_as_far_as_its_conditions_hold() {
         let file = product(64);

@@ -79,36 +79,45 @@ pub fn reach(predicate: &Predicate, axis: AxisId, extent: i64, around: &Surround
     Reach { visit: union(visit), full: union(full) }
 }
 
+/// Everywhere a loop can be, and nowhere.
+const EVERYWHERE: Span = Span { start: i64::MIN / 4, end: i64::MAX / 4 };
+const NOWHERE: Span = Span { start: 0, end: 0 };
+
 /// Solves `coefficient * index(axis) + rest >= 0` for the index, where `rest` is an interval.
 fn solve(atom: &Atom, axis: AxisId, around: &Surroundings) -> (Span, Span) {
-    const EVERYWHERE: Span = Span { start: i64::MIN / 4, end: i64::MAX / 4 };
-    const NOWHERE: Span = Span { start: 0, end: 0 };
-    // i128: no sum of products of 64-bit values that a list of leaves can hold overflows
-    let (mut low, mut high, mut coefficient) = (atom.constant as i128, atom.constant as i128, 0i128);
-    let mut add = |k: i64, range: (i64, i64)| {
-        let (a, b) = (k as i128 * range.0 as i128, k as i128 * range.1 as i128);
-        low += a.min(b);
-        high += a.max(b);
-    };
-    for &(a, k) in &atom.indices {
-        if a == axis { coefficient += k as i128 } else { add(k, (around.index)(a)) }
-    }
-    for &(a, k) in &atom.extents {
-        let n = (around.extent)(a);
-        add(k, (n, n))
-    }
-    for (t, k) in &atom.tables {
-        match (around.table)(t) {
-            Some(range) => add(*k, range),
-            None => return (EVERYWHERE, NOWHERE),
-        }
-    }
+    // a quotient that cannot be multiplied out, or a table of which nothing is known: no bound
+    let Some(mut rest) = atom.solvable(axis) else { return (EVERYWHERE, NOWHERE) };
+    let coefficient: i128 = rest.indices.iter().filter(|i| i.0 == axis).map(|i| i.1 as i128).sum();
+    rest.indices.retain(|i| i.0 != axis);
+    let Some((low, high)) = range(&rest, around) else { return (EVERYWHERE, NOWHERE) };
     let bound = |x: i128| x.div_euclid(coefficient.abs().max(1)).clamp(EVERYWHERE.start as i128, EVERYWHERE.end as i128) as i64;
     match coefficient {
         0 => (if high >= 0 { EVERYWHERE } else { NOWHERE }, if low >= 0 { EVERYWHERE } else { NOWHERE }),
         c if c > 0 => (Span { start: -bound(high), ..EVERYWHERE }, Span { start: -bound(low), ..EVERYWHERE }),
         _ => (Span { end: bound(high) + 1, ..EVERYWHERE }, Span { end: bound(low) + 1, ..EVERYWHERE }),
     }
+}
+
+/// The least and the greatest value of an atom's sum over the box. `None` if nothing is known of a table.
+fn range(atom: &Atom, around: &Surroundings) -> Option<(i128, i128)> {
+    // i128: no sum of products of 64-bit values that a list of leaves can hold overflows
+    let (mut low, mut high) = (atom.constant as i128, atom.constant as i128);
+    let mut add = |k: i64, range: (i128, i128)| {
+        let (a, b) = (k as i128 * range.0, k as i128 * range.1);
+        low += a.min(b);
+        high += a.max(b);
+    };
+    let wide = |r: (i64, i64)| (r.0 as i128, r.1 as i128);
+    atom.indices.iter().for_each(|(a, k)| add(*k, wide((around.index)(*a))));
+    atom.extents.iter().map(|(a, k)| ((around.extent)(*a), *k)).for_each(|(n, k)| add(k, wide((n, n))));
+    for (t, k) in &atom.tables {
+        add(*k, wide((around.table)(t)?))
+    }
+    for (q, k) in &atom.quotients {
+        let (least, greatest) = range(&q.of, around)?;
+        add(*k, (least.div_euclid(q.by as i128), greatest.div_euclid(q.by as i128)))
+    }
+    Some((low, high))
 }
 
 /// The inclusive range of one axis of a packed dim over the dim's positions `span` (not empty). A range that wraps a radix
@@ -267,7 +276,7 @@ mod tests {
         // n - len <= m - |M|, a causal mask over a cache of which len rows are filled
         let (m, n, b) = (AxisId(0), AxisId(1), AxisId(2));
         let table = Table { input: InputId(0), access: Access::plain([b]) };
-        let atom = Atom { indices: vec![(m, 1), (n, -1)], tables: vec![(table, 1)], extents: vec![(m, -1)], constant: 0 };
+        let atom = Atom { indices: vec![(m, 1), (n, -1)], tables: vec![(table, 1)], extents: vec![(m, -1)], ..Atom::default() };
         let around = Surroundings { index: &|_| (2, 2), extent: &|_| 5, table: &|_| Some((9, 9)) };
         let r = reach(&Predicate::atom(atom.clone()), n, 100, &around);
         assert_eq!(r, Reach { visit: vec![Span::new(0, 7)], full: vec![Span::new(0, 7)] });

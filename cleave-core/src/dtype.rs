@@ -48,7 +48,7 @@ impl fmt::Display for DType {
 }
 
 /// The storage type of a tensor as declared: a type, or one of the kernel's generic parameters.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Element {
     Type(DType),
     Param(u8),

@@ -21,6 +21,7 @@ pub enum ExtentError {
 /// with it that every axis can be told.
 pub fn solvable(graph: &Graph) -> Vec<AxisId> {
     let mut known = vec![false; graph.axes.len()];
+    graph.inputs.iter().filter_map(|i| i.extent).for_each(|a| known[a.0 as usize] = true);
     loop {
         let before = known.clone();
         for dim in graph.inputs.iter().flat_map(|i| &i.storage.dims) {
@@ -39,17 +40,28 @@ pub fn solvable(graph: &Graph) -> Vec<AxisId> {
     }
 }
 
-/// The extent of every axis, given the shape of every tensor input (`None` for scalars and workspaces).
+/// The extent of every axis, given the shape of every tensor input (`None` for scalars and workspaces; of an input that is an extent
+/// that one number).
 pub fn solve(graph: &Graph, shapes: &[Option<Vec<i64>>]) -> Result<Vec<i64>, ExtentError> {
     let mut dims: Vec<Dimension> = vec![];
+    let mut known: Vec<Option<(i64, &str)>> = vec![None; graph.axes.len()];
     for (i, shape) in shapes.iter().enumerate() {
         let (input, Some(shape)) = (&graph.inputs[i], shape) else { continue };
+        if let (Some(a), [n]) = (input.extent, &shape[..]) {
+            match known[a.0 as usize] {
+                Some((first, tensor)) if first != *n => {
+                    let (first_tensor, second_tensor) = (tensor.into(), input.name.clone());
+                    return Err(ExtentError::Mismatch { axis: graph.axis(a).into(), first_tensor, first, second_tensor, second: *n });
+                }
+                _ => known[a.0 as usize] = Some((*n, &input.name)),
+            }
+            continue;
+        }
         if input.storage.dims.len() != shape.len() {
             return Err(ExtentError::Rank { tensor: input.name.clone(), declared: input.storage.dims.len(), found: shape.len() });
         }
         dims.extend(input.storage.dims.iter().zip(shape).enumerate().map(|(dim, (factors, size))| Dimension { tensor: &input.name, dim, factors, size: *size }))
     }
-    let mut known: Vec<Option<(i64, &str)>> = vec![None; graph.axes.len()];
     // axes that stand alone in their dimension first, then those that the known ones leave
     loop {
         let before = known.clone();

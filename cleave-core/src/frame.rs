@@ -1,11 +1,80 @@
 //! The table of frames. A frame is a gauge: a free parameter put into a term, exp(s - g) or x - c, that cancels. A carried
 //! state in a frame consists of the frame's value and of members, each with a degree; executors and emitters know these rows
-//! only, never (m, l, O). Rows are given twice: as functions for interpreters and as CUDA expressions for the emitter.
+//! only, never (m, l, O). Rows are given twice: as functions for interpreters and as CUDA expressions for the emitter. The
+//! functions are proved: identity, merge, transport, and that a state stands for the plain sum.
 use crate::graph::FrameKind;
 
 /// A member of a state: its value and its degree (for a shift: how many halves of exp(-g) it carries; for a translation: which
 /// moment it is).
 pub type Weighted = (f64, i8);
+
+/// What the rows compute with: numbers, or terms about which something is proved.
+pub trait Scalar: Clone {
+    fn number(value: f64) -> Self;
+    fn plus(&self, other: &Self) -> Self;
+    fn minus(&self, other: &Self) -> Self;
+    fn times(&self, other: &Self) -> Self;
+    fn exp(&self) -> Self;
+    fn greater(&self, other: &Self) -> Self;
+    /// `then` if the two are equal, else `otherwise`.
+    fn if_equal(&self, other: &Self, then: Self, otherwise: Self) -> Self;
+    /// `then` if this is the frame of no elements, else `otherwise`.
+    fn if_nothing(&self, nothing: &Self, then: Self, otherwise: Self) -> Self;
+}
+
+impl Scalar for f64 {
+    fn number(value: f64) -> f64 {
+        value
+    }
+    fn plus(&self, other: &f64) -> f64 {
+        self + other
+    }
+    fn minus(&self, other: &f64) -> f64 {
+        self - other
+    }
+    fn times(&self, other: &f64) -> f64 {
+        self * other
+    }
+    fn exp(&self) -> f64 {
+        f64::exp(*self)
+    }
+    fn greater(&self, other: &f64) -> f64 {
+        self.max(*other)
+    }
+    fn if_equal(&self, other: &f64, then: f64, otherwise: f64) -> f64 {
+        if self == other { then } else { otherwise }
+    }
+    fn if_nothing(&self, nothing: &f64, then: f64, otherwise: f64) -> f64 {
+        if self == nothing || self.is_nan() && nothing.is_nan() { then } else { otherwise }
+    }
+}
+
+/// The formulas of the rows, over any scalar: executors run them, the proofs of the table are about them.
+pub mod formula {
+    use super::Scalar;
+
+    /// What a member of a state of exponentials is multiplied with, `halves` being its degree.
+    pub fn shift_weight<S: Scalar>(from: &S, to: &S, halves: &S, nothing: &S) -> S {
+        let rescale = S::number(0.5).times(halves).times(&from.minus(to)).exp();
+        from.if_equal(to, S::number(1.0), from.if_nothing(nothing, S::number(0.0), rescale))
+    }
+    pub fn shift_merge<S: Scalar>(a: &S, b: &S) -> S {
+        a.greater(b)
+    }
+    /// A moment of degree 0, 1 or 2 under another centre, from those under the old one.
+    pub fn translated<S: Scalar>(from: &S, to: &S, degree: i8, old: [&S; 3]) -> S {
+        let d = from.minus(to);
+        let [zeroth, first, second] = old;
+        match degree {
+            0 => zeroth.clone(),
+            1 => first.plus(&d.times(zeroth)),
+            _ => second.plus(&S::number(2.0).times(&d).times(first)).plus(&d.times(&d).times(zeroth)),
+        }
+    }
+    pub fn translation_merge<S: Scalar>(a: &S, b: &S, nothing: &S) -> S {
+        a.if_nothing(nothing, b.clone(), a.clone())
+    }
+}
 
 /// What a frame takes from the keys of a tile, for executors that reduce many at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,11 +107,11 @@ const SHIFT: Row = Row {
     statistic: Statistic::Greatest,
     identity: f64::NEG_INFINITY,
     of_tile: |keys| keys.fold(f64::NEG_INFINITY, f64::max),
-    merge: f64::max,
+    merge: |a, b| formula::shift_merge(&a, &b),
     transport: |from, to, tower| {
         for (value, degree) in tower {
             if from != to {
-                *value *= if from == f64::NEG_INFINITY { 0.0 } else { (*degree as f64 / 2.0 * (from - to)).exp() }
+                *value *= formula::shift_weight(&from, &to, &(*degree as f64), &f64::NEG_INFINITY)
             }
         }
     },
@@ -59,20 +128,16 @@ const TRANSLATION: Row = Row {
         let (sum, count) = keys.fold((0.0, 0.0), |(s, n), x| (s + x, n + 1.0));
         sum / count
     },
-    merge: |a, b| if a.is_nan() { b } else { a },
+    merge: |a, b| formula::translation_merge(&a, &b, &f64::NAN),
     transport: |from, to, tower| {
         if from == to || from.is_nan() || to.is_nan() {
             return;
         }
-        let d = from - to;
         let old = tower.to_vec();
         let moment = |q: i8| old.iter().find(|m| m.1 == q).map_or(0.0, |m| m.0);
+        let moments = [moment(0), moment(1), moment(2)];
         for (value, degree) in tower {
-            match degree {
-                0 => {}
-                1 => *value += d * moment(0),
-                _ => *value += 2.0 * d * moment(1) + d * d * moment(0),
-            }
+            *value = formula::translated(&from, &to, *degree, [&moments[0], &moments[1], &moments[2]])
         }
     },
     usable: |c| if c.is_nan() { 0.0 } else { c },

@@ -89,10 +89,12 @@ pub enum Function {
     Tanh,
     Sigmoid,
     Abs,
+    /// Rounding to a storage type: the value that a store and a load give back. Like the rounding of a store it is none in exact
+    /// arithmetic, so the oracle does not round.
+    Round(Element),
 }
 
 impl Function {
-    pub const ALL: [Function; 5] = [Function::Exp, Function::Log, Function::Tanh, Function::Sigmoid, Function::Abs];
     pub fn name(self) -> &'static str {
         match self {
             Function::Exp => "exp",
@@ -100,6 +102,7 @@ impl Function {
             Function::Tanh => "tanh",
             Function::Sigmoid => "sigmoid",
             Function::Abs => "abs",
+            Function::Round(_) => "round",
         }
     }
     pub fn apply(self, x: f64) -> f64 {
@@ -109,6 +112,7 @@ impl Function {
             Function::Tanh => x.tanh(),
             Function::Sigmoid => 1.0 / (1.0 + (-x).exp()),
             Function::Abs => x.abs(),
+            Function::Round(_) => x,
         }
     }
 }
@@ -183,6 +187,8 @@ pub struct Input {
     pub storage: Access,
     /// Known to be positive everywhere (a fact for the algebra).
     pub positive: bool,
+    /// A number that gives the extent of an axis: `head_dim: Extent<D>`. No term reads it.
+    pub extent: Option<AxisId>,
     /// `Some(n)`: what node `n` of the algorithm's graph stores between launches, f32.
     pub workspace: Option<NodeId>,
 }
@@ -194,6 +200,8 @@ pub struct Output {
     pub element: Element,
     pub storage: Access,
     pub stores: Vec<Store>,
+    /// It is written over this input, which is stored alike.
+    pub in_place: Option<InputId>,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -318,11 +326,11 @@ impl Graph {
         AxisId(self.axes.len() as u8 - 1)
     }
     pub fn add_input(&mut self, name: &str, element: Element, storage: Access) -> InputId {
-        self.inputs.push(Input { name: name.into(), element, storage, positive: false, workspace: None });
+        self.inputs.push(Input { name: name.into(), element, storage, positive: false, extent: None, workspace: None });
         InputId(self.inputs.len() as u32 - 1)
     }
     pub fn add_output(&mut self, name: &str, element: Element, storage: Access, stores: Vec<Store>) {
-        self.outputs.push(Output { name: name.into(), element, storage, stores });
+        self.outputs.push(Output { name: name.into(), element, storage, stores, in_place: None });
     }
     pub fn read(&mut self, input: InputId, access: Access) -> NodeId {
         self.intern(Op::Input { input, access }, vec![])
@@ -474,6 +482,6 @@ impl Graph {
     }
     /// The table leaves of a predicate, for whoever must load them.
     pub fn tables(&self, predicate: PredicateId) -> impl Iterator<Item = &Table> {
-        self.predicate(predicate).clauses.iter().flatten().flat_map(|a| a.tables.iter().map(|t| &t.0))
+        self.predicate(predicate).clauses.iter().flatten().flat_map(|a| a.all_tables())
     }
 }

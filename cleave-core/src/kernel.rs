@@ -3,6 +3,7 @@ use crate::axis::AxisId;
 use crate::cost::Cost;
 use crate::dtype::DType;
 use crate::graph::Graph;
+use crate::predicate::Predicate;
 use serde::{Deserialize, Serialize};
 
 /// What the front end makes of an annotated function. It can be built without tokens too.
@@ -14,6 +15,18 @@ pub struct Kernel {
     pub params: Vec<Param>,
     /// `bound(D <= 256)`: the menu serves no larger extent of these axes.
     pub bounds: Vec<(AxisId, usize)>,
+    /// What must hold of extents and integer scalars at a call.
+    pub assertions: Vec<Assertion>,
+}
+
+/// `assert!(extent::<D>() % 8 == 0, "whole vectors")` in a kernel's body.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Assertion {
+    /// It varies along no axis.
+    pub predicate: Predicate,
+    /// The condition as the user wrote it.
+    pub condition: String,
+    pub message: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -40,10 +53,24 @@ pub struct Algorithm {
     pub derivation: Vec<Step>,
 }
 
+impl Algorithm {
+    /// Names the chain of applications: the same for the same rules, substitutions and terms.
+    pub fn chain(&self) -> u64 {
+        let texts =
+            self.derivation.iter().flat_map(|s| [&s.rule, &s.before, &s.after].into_iter().chain(s.bindings.iter().flat_map(|(v, x)| [v, x])).chain(&s.guards));
+        // FNV-1a, with a mark between texts
+        texts.flat_map(|t| t.bytes().chain([0])).fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ b as u64).wrapping_mul(0x100_0000_01b3))
+    }
+}
+
 /// One application of a rule.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Step {
     pub rule: String,
+    /// What each variable of the rule stands for.
+    pub bindings: Vec<(String, String)>,
+    /// The conditions of the rule, which hold of them.
+    pub guards: Vec<String>,
     /// What the rule replaced, and by what, in the notation of the graph.
     pub before: String,
     pub after: String,

@@ -31,4 +31,6 @@ pub mod emit;
 #[cfg(feature = "compiler")]
 pub mod frontend;
 #[cfg(feature = "compiler")]
+pub mod prove;
+#[cfg(feature = "compiler")]
 pub mod schedule;

@@ -8,7 +8,7 @@ use crate::tile::{DimId, Program};
 use serde::{Deserialize, Serialize};
 
 /// Written first in every plan file; a reader refuses any other.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Everything that a program needs to run a kernel.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -80,6 +80,8 @@ pub enum Guard {
     Contiguous(TensorRef, u32),
     /// The base address, and every stride but a unit one in bytes, are multiples of this many bytes.
     Aligned(TensorRef, u32),
+    /// A scalar is no negative number.
+    NotNegative(InputId),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -90,8 +92,8 @@ pub enum TensorRef {
     Workspace(u32),
 }
 
-/// A `__global__` function and how it is called: with one struct of 64-bit words by value, a grid of
-/// `sum over parts of items * pieces` blocks in x, `threads` threads in x.
+/// A `__global__` function and how it is called: with one struct by value, of its tensor maps and then of 64-bit words, aligned to 64 bytes if it
+/// has maps; a grid of `sum over parts of items * pieces` blocks in x, `threads` threads in x.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Launch {
     /// Index into [`Instance::modules`].
@@ -103,9 +105,35 @@ pub struct Launch {
     pub tensor_cores: bool,
     /// Values stay in registers and products run on the f32 units: for what memory bounds.
     pub vector: bool,
+    /// How TMA reads tensors, 128 bytes each.
+    pub maps: Vec<TensorMap>,
     pub words: Vec<Word>,
+    /// At most as many blocks as the device has multiprocessors are started; they share out the others.
+    pub persistent: bool,
     /// For each part the bytes of partial state that one item of one piece stores when the part is split (0: never split).
     pub partial_bytes: Vec<u64>,
+}
+
+/// A tensor as TMA reads it: boxes of up to five dims, the innermost of which is contiguous, in 128-byte swizzle; outside the extents it reads 0.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct TensorMap {
+    pub tensor: TensorRef,
+    /// The first element lies at the sum of `index * stride` of these constant factors: `(dim, factor, index)`.
+    pub first: Vec<(u32, u32, u32)>,
+    /// Innermost first.
+    pub dims: Vec<MapDim>,
+}
+
+/// A dim of a [`TensorMap`]: axes that follow each other in one stored dimension.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct MapDim {
+    /// Their extents' product is the dim's.
+    pub axes: Vec<AxisId>,
+    /// The last of them is `factors[dim][factor]` of the tensor's storage, whose stride is the dim's: see [`Word::Stride`].
+    pub dim: u32,
+    pub factor: u32,
+    /// Elements of a box along it.
+    pub length: u32,
 }
 
 /// One 64-bit word of a launch's argument.
@@ -125,6 +153,10 @@ pub enum Word {
     },
     /// Blocks before those of a part.
     FirstBlock(u32),
+    /// Blocks of all parts together.
+    Blocks,
+    /// Address of one u32, 0 before the launch and left at 0 by it, by which the blocks of a persistent launch claim more.
+    Claims,
     /// Tiles of a grid dim of a part.
     Tiles {
         part: u32,

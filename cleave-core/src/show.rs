@@ -8,7 +8,7 @@
 //! ```
 use crate::axis::AxisSet;
 use crate::dtype::Element;
-use crate::graph::{Access, Factor, Graph, NodeId, Op};
+use crate::graph::{Access, Factor, Function, Graph, NodeId, Op};
 use crate::kernel::{Algorithm, Kernel};
 use crate::predicate::{Atom, Predicate, Table};
 use crate::rational::Rational;
@@ -55,12 +55,18 @@ fn table(graph: &Graph, t: &Table) -> String {
     indexed(&graph.input(t.input).name, access(graph, &t.access))
 }
 
-fn atom(graph: &Graph, a: &Atom) -> String {
+/// The sum of an atom.
+fn affine(graph: &Graph, a: &Atom) -> String {
     let indices = a.indices.iter().map(|(x, k)| (*k, graph.axis(*x).to_string()));
     let tables = a.tables.iter().map(|(t, k)| (*k, table(graph, t)));
     let extents = a.extents.iter().map(|(x, k)| (*k, format!("|{}|", graph.axis(*x))));
-    let addends: Vec<(Rational, String)> = indices.chain(tables).chain(extents).map(|(k, x)| (Rational::integer(k), x)).collect();
-    format!("{} >= 0", linear(&addends, Rational::integer(a.constant)))
+    let quotients = a.quotients.iter().map(|(q, k)| (*k, format!("floor(({}) / {})", affine(graph, &q.of), q.by)));
+    let addends: Vec<(Rational, String)> = indices.chain(tables).chain(extents).chain(quotients).map(|(k, x)| (Rational::integer(k), x)).collect();
+    linear(&addends, Rational::integer(a.constant))
+}
+
+fn atom(graph: &Graph, a: &Atom) -> String {
+    format!("{} >= 0", affine(graph, a))
 }
 
 /// A predicate without its brackets.
@@ -129,6 +135,7 @@ fn operation(graph: &Graph, id: NodeId, texts: &[Text]) -> Text {
         Op::Size(a) => atom(format!("|{}|", graph.axis(*a))),
         Op::Index(a) => atom(format!("index({})", graph.axis(*a))),
         Op::Predicate(p) => atom(format!("[{}]", predicate(graph, graph.predicate(*p)))),
+        Op::Apply(Function::Round(Element::Type(t))) => atom(format!("round_{t}({})", all())),
         Op::Apply(f) => atom(format!("{}({})", f.name(), all())),
         Op::Greatest => atom(format!("max({})", all())),
         Op::Product(e) => Text { text: product(&operands.into_iter().zip(e.iter().copied()).collect::<Vec<_>>()), tightness: Tightness::Product },

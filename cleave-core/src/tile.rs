@@ -8,6 +8,7 @@ use crate::axis::{AxisId, AxisSet};
 use crate::graph::{Graph, NodeId, Op};
 use serde::{Deserialize, Serialize};
 
+pub mod in_place;
 mod show;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -250,7 +250,7 @@ impl Count<'_> {
     /// Operations for one element.
     fn operations(&self, node: NodeId) -> f64 {
         match self.part.graph.op(node) {
-            Op::Apply(Function::Abs) => 1.0,
+            Op::Apply(Function::Abs | Function::Round(_)) => 1.0,
             Op::Apply(_) => 8.0,
             Op::Product(exponents) => exponents.iter().map(|e| if *e > 0 && e % 2 == 0 { *e as f64 / 2.0 } else { 4.0 }).sum::<f64>() - 1.0,
             Op::Linear(k, _) => 2.0 * k.len() as f64,

@@ -24,3 +24,18 @@ pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let out_dir = std::env::var_os("OUT_DIR").map(PathBuf::from);
     cleave_core::frontend::expand(attribute.into(), item.into(), out_dir.as_deref()).into()
 }
+
+/// A helper that the kernels of a crate share, written like one nested in a kernel: its generic parameters are axes.
+///
+/// ```text
+/// #[cleave::function]
+/// pub fn rotate<P>(x: Value, cos: Value, sin: Value) -> Value {
+///     x * cos + stack::<P>((-part::<P>(x, 1), part::<P>(x, 0))) * sin
+/// }
+/// ```
+///
+/// Kernels of the same crate call it by its name, `rotate::<P>(x, cos, sin)`; it is written out where it is called.
+#[proc_macro_attribute]
+pub fn function(_: TokenStream, item: TokenStream) -> TokenStream {
+    cleave_core::frontend::shared::expand(item.into()).into()
+}

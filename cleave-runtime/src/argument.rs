@@ -3,9 +3,11 @@ use crate::cuda::{Binding, CudaDevice, Tracked};
 use crate::device::{Device, DeviceKind};
 use crate::element::{Element, Scalar};
 use crate::layout::Layout;
-use crate::view::{AsView, Source, SourceMut, ViewMut};
+use crate::view::{AsView, AsViewMut, Source, SourceMut, ViewMut};
 use cleave_core::choose::Facts;
 use cleave_core::dtype::DType;
+use cudarc::driver::CudaStream;
+use std::sync::Arc;
 
 /// An input of a call.
 pub struct Argument<'call> {
@@ -13,8 +15,13 @@ pub struct Argument<'call> {
 }
 
 pub(crate) enum ArgumentKind<'call> {
-    Scalar { dtype: DType, word: u64 },
+    Scalar {
+        dtype: DType,
+        word: u64,
+    },
     Tensor(TensorArgument<'call>),
+    /// Read and written over; the target is taken when the call runs.
+    InPlace(TensorArgument<'call>, Option<Target<'call>>),
 }
 
 pub(crate) struct TensorArgument<'call> {
@@ -28,7 +35,14 @@ pub(crate) struct TensorArgument<'call> {
 #[derive(Clone)]
 pub(crate) enum Place<'call> {
     Host,
-    Cuda { device: CudaDevice, slice: &'call dyn Tracked },
+    Cuda {
+        device: CudaDevice,
+        slice: &'call dyn Tracked,
+    },
+    /// Memory that the call writes too: the target holds the slice.
+    Target {
+        device: CudaDevice,
+    },
 }
 
 /// An output of a call.
@@ -54,20 +68,41 @@ impl<'call> Argument<'call> {
         };
         Argument { kind: ArgumentKind::Tensor(TensorArgument { dtype: T::DTYPE, address: base + offset, layout: view.layout, place }) }
     }
+    /// A tensor that the kernel reads and writes over.
+    pub fn in_place<T: Element>(tensor: impl AsViewMut<'call, T>) -> Argument<'call> {
+        let target = Target::new(tensor.as_view_mut());
+        let place = match &target.place {
+            TargetPlace::Host => Place::Host,
+            TargetPlace::Cuda { device, .. } => Place::Target { device: device.clone() },
+        };
+        let read = TensorArgument { dtype: target.dtype, address: target.address, layout: target.layout.clone(), place };
+        Argument { kind: ArgumentKind::InPlace(read, Some(target)) }
+    }
     pub fn scalar<T: Scalar>(value: T) -> Argument<'call> {
         Argument { kind: ArgumentKind::Scalar { dtype: T::DTYPE, word: value.word() } }
+    }
+    /// The extent of an axis; one that does not fit is refused as no extent at all.
+    pub fn extent(n: usize) -> Argument<'call> {
+        Argument { kind: ArgumentKind::Scalar { dtype: DType::I32, word: i32::try_from(n).unwrap_or(-1) as u32 as u64 } }
     }
     pub(crate) fn binding(&self) -> Binding<'_> {
         match &self.kind {
             ArgumentKind::Scalar { word, .. } => Binding::Scalar(*word),
-            ArgumentKind::Tensor(t) => Binding::Tensor { address: t.address, strides: &t.layout.strides },
+            ArgumentKind::Tensor(t) | ArgumentKind::InPlace(t, _) => Binding::Tensor { address: t.address, strides: &t.layout.strides },
         }
     }
     pub(crate) fn as_tensor(&self) -> Option<&TensorArgument<'call>> {
         match &self.kind {
-            ArgumentKind::Tensor(t) => Some(t),
+            ArgumentKind::Tensor(t) | ArgumentKind::InPlace(t, _) => Some(t),
             ArgumentKind::Scalar { .. } => None,
         }
+    }
+    /// What an argument that is written in place is written to; none a second time.
+    pub(crate) fn take_target(&mut self) -> Option<Target<'call>> {
+        if let ArgumentKind::InPlace(_, target) = &mut self.kind { target.take() } else { None }
+    }
+    pub(crate) fn target(&self) -> Option<&Target<'call>> {
+        if let ArgumentKind::InPlace(_, target) = &self.kind { target.as_ref() } else { None }
     }
 }
 
@@ -75,7 +110,7 @@ impl TensorArgument<'_> {
     pub fn device(&self) -> Device {
         match &self.place {
             Place::Host => Device::cpu(),
-            Place::Cuda { device, .. } => Device { kind: DeviceKind::Cuda(device.clone()) },
+            Place::Cuda { device, .. } | Place::Target { device } => Device { kind: DeviceKind::Cuda(device.clone()) },
         }
     }
     pub fn facts(&self) -> Facts {
@@ -94,6 +129,20 @@ impl<'t> Target<'t> {
             SourceMut::Cuda { slice, address, device } => (address, TargetPlace::Cuda { device, slice }),
         };
         Target { dtype: T::DTYPE, address: base + offset, layout: view.layout, place }
+    }
+    /// The same for a shorter time.
+    pub(crate) fn shorter<'s>(self) -> Target<'s>
+    where
+        't: 's,
+    {
+        let place = match self.place {
+            TargetPlace::Host => TargetPlace::Host,
+            TargetPlace::Cuda { device, slice } => TargetPlace::Cuda { device, slice },
+        };
+        Target { dtype: self.dtype, address: self.address, layout: self.layout, place }
+    }
+    pub(crate) fn home(&self) -> Option<&Arc<CudaStream>> {
+        if let TargetPlace::Cuda { slice, .. } = &self.place { Some(slice.home()) } else { None }
     }
     pub(crate) fn device(&self) -> Device {
         match &self.place {

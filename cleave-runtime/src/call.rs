@@ -3,17 +3,24 @@ use crate::argument::{Argument, ArgumentKind, Place, Target, TargetPlace, Tensor
 use crate::cpu;
 use crate::cuda::{Binding, CudaDevice, Loaded, Scratch};
 use crate::device::{Device, DeviceKind};
-use crate::embedded::{Decoded, Embedded};
+use crate::embedded::{Decoded, Embedded, Key};
 use crate::error::{Doing, Error, Result};
+use crate::layout::{Layout, row_major};
 use crate::memory::{CUDA_ALIGNMENT, HOST_ALIGNMENT};
 use crate::outputs::{Allocation, Outputs, Targets};
 use crate::plan::Plan;
 use crate::ready::{Code, Ready, Wanted};
 use crate::stream::{Stream, Workspace};
-use cleave_core::choose::{Facts, bucket};
+use crate::tuned::ALWAYS;
+use cleave_core::axis::{AxisId, AxisSet};
+use cleave_core::choose::{Choice, Facts, bucket};
 use cleave_core::dtype::DType;
 use cleave_core::extent;
+use cleave_core::graph::Output;
+use cleave_core::kernel::{Assertion, Kernel};
 use cleave_core::plan::{PlanFile, TensorRef};
+use cleave_core::predicate::Table;
+use cleave_core::tile::in_place::reads_where_it_writes;
 use cudarc::driver::{CudaStream, SyncOnDrop, sys};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -36,11 +43,74 @@ pub fn call<'call, O: Outputs>(kernel: &'static Embedded, types: &[DType], argum
 }
 
 /// A call whose arguments were found to fit its kernel.
-struct Checked {
-    decoded: &'static Decoded,
-    instance: usize,
-    extents: Vec<i64>,
-    device: Device,
+pub(crate) struct Checked {
+    pub decoded: &'static Decoded,
+    pub instance: usize,
+    pub extents: Vec<i64>,
+    pub device: Device,
+}
+
+/// What a choice depends on.
+pub(crate) struct Question {
+    /// Of the inputs, then of the outputs.
+    facts: Vec<Facts>,
+    inputs: usize,
+    extents: usize,
+    /// Instance, device, asked split, extents, facts.
+    pub key: Key,
+}
+
+impl Question {
+    /// The same for all extents near by.
+    pub fn nearby(&self) -> Key {
+        let mut key = self.key.clone();
+        key[3..][..self.extents].iter_mut().for_each(|n| *n = bucket(*n as i64) as u64);
+        key
+    }
+    /// The same in every process.
+    pub fn class(&self) -> Key {
+        let mut key = self.nearby();
+        key[1] = 0;
+        key
+    }
+    fn facts(&self, tensor: TensorRef) -> Facts {
+        let at = match tensor {
+            TensorRef::Input(i) => Some(i.index()),
+            TensorRef::Output(o) => Some(self.inputs + o as usize),
+            TensorRef::Workspace(_) => None,
+        };
+        at.and_then(|i| self.facts.get(i).copied()).unwrap_or(ANY)
+    }
+}
+
+/// Of what no guard can ask.
+const ANY: Facts = Facts { unit: u64::MAX, aligned: Facts::MOST_ALIGNED };
+
+/// New elements of a host tensor that is still being read: row-major.
+struct Copy {
+    strides: Vec<usize>,
+    /// 64-bit words, so that elements of any type are aligned.
+    memory: Vec<u64>,
+}
+
+impl Copy {
+    fn new(target: &Target) -> Self {
+        let bytes = target.layout.len() * target.dtype.bytes();
+        Copy { strides: row_major(&target.layout.shape), memory: vec![0; bytes.div_ceil(size_of::<u64>())] }
+    }
+    fn address(&mut self) -> *mut u8 {
+        self.memory.as_mut_ptr().cast()
+    }
+    fn put(&self, target: &Target) {
+        let bytes = target.dtype.bytes();
+        // the address is that of the first element, the layout's offset is in it
+        let layout = Layout { offset: 0, ..target.layout.clone() };
+        layout.runs(|at, offset, n| {
+            let (from, to) = (self.memory.as_ptr().cast::<u8>(), target.address as *mut u8);
+            // SAFETY: the target borrows the elements of its layout exclusively, the copy holds as many
+            unsafe { std::ptr::copy_nonoverlapping(from.add(at * bytes), to.add(offset * bytes), n * bytes) }
+        })
+    }
 }
 
 impl<'call, O: Outputs> Call<'call, O> {
@@ -64,10 +134,8 @@ impl<'call, O: Outputs> Call<'call, O> {
     /// Runs the kernel; the outputs are new tensors on the device of the inputs. On CUDA it returns before they are computed.
     pub fn run(mut self) -> Result<O> {
         let checked = self.check()?;
-        let graph = &checked.decoded.file.kernel.graph;
-        let shapes: Vec<Vec<usize>> = graph.outputs.iter().map(|o| extent::shape(&o.storage, &checked.extents).iter().map(|n| *n as usize).collect()).collect();
         let stream = self.cuda_stream(&checked)?;
-        let mut outputs = O::allocate(&Allocation { device: &checked.device, stream: stream.as_ref() }, &shapes)?;
+        let mut outputs = self.allocate(&checked, stream.as_ref())?;
         self.execute(&checked, outputs.targets(), stream)?;
         Ok(outputs)
     }
@@ -84,7 +152,7 @@ impl<'call, O: Outputs> Call<'call, O> {
     pub fn prepare(&mut self) -> Result<()> {
         let checked = self.check()?;
         let stream = self.cuda_stream(&checked)?;
-        let ready = self.ready(&checked, None, false)?;
+        let ready = self.ready(&checked, self.question(&checked, None))?;
         if let (Code::Cuda(loaded), DeviceKind::Cuda(device), Some(stream)) = (&ready.code, &checked.device.kind, &stream) {
             let name = &checked.decoded.file.kernel.name;
             match &mut self.workspace {
@@ -97,7 +165,7 @@ impl<'call, O: Outputs> Call<'call, O> {
     /// What `run` would run, and why.
     pub fn plan(&self) -> Result<Plan> {
         let checked = self.check()?;
-        Ok(self.ready(&checked, None, false)?.plan(&checked.decoded.file, &checked.device))
+        Ok(self.ready(&checked, self.question(&checked, None))?.plan(&checked.decoded.file, &checked.device))
     }
     /// What the build found for the kernel: its algorithms, tile programs and compiled entries. The arguments are not looked at.
     pub fn file(&self) -> Result<&'static PlanFile> {
@@ -107,7 +175,7 @@ impl<'call, O: Outputs> Call<'call, O> {
     pub fn source(&self) -> Result<String> {
         let checked = self.check()?;
         let file = &checked.decoded.file;
-        let ready = self.ready(&checked, None, false)?;
+        let ready = self.ready(&checked, self.question(&checked, None))?;
         let entry = ready.entry(file);
         if let Code::Cpu(_) = ready.code {
             return Ok(file.programs[entry.program as usize].to_string());
@@ -117,7 +185,19 @@ impl<'call, O: Outputs> Call<'call, O> {
         Ok(modules.iter().filter_map(|m| file.instances[ready.instance].modules.get(*m as usize)).map(|m| m.source.as_str()).collect::<Vec<_>>().join("\n"))
     }
 
-    fn check(&self) -> Result<Checked> {
+    /// New outputs for the call's extents.
+    pub(crate) fn allocate(&self, checked: &Checked, stream: Option<&Arc<CudaStream>>) -> Result<O> {
+        let graph = &checked.decoded.file.kernel.graph;
+        let returned = graph.outputs.iter().filter(|o| o.in_place.is_none());
+        let shapes: Vec<Vec<usize>> = returned.map(|o| extent::shape(&o.storage, &checked.extents).iter().map(|n| *n as usize).collect()).collect();
+        O::allocate(&Allocation { device: &checked.device, stream }, &shapes)
+    }
+
+    pub(crate) fn kernel(&self) -> &'static Embedded {
+        self.kernel
+    }
+
+    pub(crate) fn check(&self) -> Result<Checked> {
         let decoded = self.kernel.decoded()?;
         let kernel = &decoded.file.kernel;
         let graph = &kernel.graph;
@@ -126,8 +206,9 @@ impl<'call, O: Outputs> Call<'call, O> {
         if self.arguments.len() != graph.inputs.len() {
             return Err(arguments(format!("it takes {} arguments, {} were given", graph.inputs.len(), self.arguments.len())));
         }
-        if O::TYPES.len() != graph.outputs.len() {
-            return Err(arguments(format!("it returns {} tensors, {} are asked for", graph.outputs.len(), O::TYPES.len())));
+        let returned = || graph.outputs.iter().filter(|o| o.in_place.is_none());
+        if O::TYPES.len() != returned().count() {
+            return Err(arguments(format!("it returns {} tensors, {} are asked for", returned().count(), O::TYPES.len())));
         }
         let types = |tensor: &str, declared: DType, found: DType| match declared == found {
             true => Ok(()),
@@ -138,13 +219,19 @@ impl<'call, O: Outputs> Call<'call, O> {
         for (argument, input) in self.arguments.iter().zip(&graph.inputs) {
             let declared = input.element.resolve(&self.types);
             match &argument.kind {
-                ArgumentKind::Scalar { dtype, .. } if input.storage.dims.is_empty() => {
+                ArgumentKind::Scalar { dtype, word } if input.storage.dims.is_empty() => {
                     types(&input.name, declared, *dtype)?;
-                    shapes.push(None)
+                    let extent = *word as u32 as i32 as i64;
+                    if input.extent.is_some() && extent < 0 {
+                        return Err(arguments(format!("`{}` is larger than any extent", input.name)));
+                    }
+                    shapes.push(input.extent.map(|_| vec![extent]))
                 }
                 ArgumentKind::Scalar { .. } => return Err(arguments(format!("`{}` is a tensor, a number was given", input.name))),
-                ArgumentKind::Tensor(_) if input.storage.dims.is_empty() => return Err(arguments(format!("`{}` is a number, a tensor was given", input.name))),
-                ArgumentKind::Tensor(t) => {
+                ArgumentKind::Tensor(_) | ArgumentKind::InPlace(..) if input.storage.dims.is_empty() => {
+                    return Err(arguments(format!("`{}` is a number, a tensor was given", input.name)));
+                }
+                ArgumentKind::Tensor(t) | ArgumentKind::InPlace(t, _) => {
                     types(&input.name, declared, t.dtype)?;
                     let device = t.device();
                     match &first {
@@ -156,11 +243,53 @@ impl<'call, O: Outputs> Call<'call, O> {
                 }
             }
         }
-        for (o, found) in graph.outputs.iter().zip(O::TYPES) {
+        for (o, found) in returned().zip(O::TYPES) {
             types(&o.name, o.element.resolve(&self.types), *found)?
         }
         let extents = extent::solve(graph, &shapes).map_err(|source| Error::Extents { kernel: kernel.name.clone(), source: Box::new(source) })?;
+        self.assert(kernel, &extents)?;
+        self.check_in_place(kernel)?;
         Ok(Checked { decoded, instance, extents, device: first.map_or(Device::cpu(), |f| f.1) })
+    }
+
+    /// What is written in place shares memory with no other argument, nor with itself.
+    fn check_in_place(&self, kernel: &Kernel) -> Result<()> {
+        let names = || kernel.graph.inputs.iter().map(|i| i.name.as_str());
+        for (i, (output, target)) in names().zip(&self.arguments).enumerate().filter_map(|(i, (n, a))| Some((i, (n, a.target()?)))) {
+            let overlap = |a: (u64, u64), b: (u64, u64)| a.0 < b.1 && b.0 < a.1;
+            let others = names().zip(&self.arguments).enumerate().filter(|(j, _)| *j != i);
+            let mut tensors = others.filter_map(|(_, (n, a))| Some((n, a.as_tensor()?)));
+            if let Some((other, _)) = tensors.find(|(_, t)| overlap(t.bytes(), target.bytes())) {
+                return Err(Error::Aliased { kernel: kernel.name.clone(), output: output.into(), other: other.into() });
+            }
+            if target.layout.overlaps_itself() {
+                return Err(Error::Overlap { kernel: kernel.name.clone(), output: output.into(), strides: target.layout.strides.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    /// The conditions that the kernel's body asserts.
+    fn assert(&self, kernel: &Kernel, extents: &[i64]) -> Result<()> {
+        let extent = |a: AxisId| extents[a.0 as usize];
+        let scalar = |t: &Table| match self.arguments.get(t.input.index()).map(|a| &a.kind) {
+            Some(ArgumentKind::Scalar { word, .. }) => *word as u32 as i32 as i64,
+            _ => 0,
+        };
+        let fails = |a: &&Assertion| !a.predicate.holds(&|_| 0, &extent, &scalar);
+        let Some(failed) = kernel.assertions.iter().find(fails) else { return Ok(()) };
+        let axes: AxisSet = failed.predicate.clauses.iter().flatten().flat_map(|a| a.all_extents()).collect();
+        let known = axes.iter().map(|a| format!("extent::<{}>() is {}", kernel.graph.axis(a), extent(a)));
+        let tables = failed.predicate.clauses.iter().flatten().flat_map(|a| a.all_tables());
+        let mut scalars: Vec<String> = tables.map(|t| format!("{} is {}", kernel.graph.input(t.input).name, scalar(t))).collect();
+        scalars.sort();
+        scalars.dedup();
+        Err(Error::Assertion {
+            kernel: kernel.name.clone(),
+            condition: failed.condition.clone(),
+            message: failed.message.as_ref().map_or(String::new(), |m| format!(" ({m})")),
+            values: known.chain(scalars).collect::<Vec<_>>().join(", "),
+        })
     }
 
     fn unknown_types(&self, decoded: &Decoded) -> Error {
@@ -195,7 +324,8 @@ impl<'call, O: Outputs> Call<'call, O> {
             self.arguments.iter().zip(&kernel.graph.inputs).filter_map(|(a, i)| Some((i.name.as_str(), a.as_tensor()?))).collect();
         let aliased = |output: &str, other: &str| Error::Aliased { kernel: kernel.name.clone(), output: output.into(), other: other.into() };
         let overlap = |a: (u64, u64), b: (u64, u64)| a.0 < b.1 && b.0 < a.1;
-        for (i, (target, output)) in targets.iter().zip(&kernel.graph.outputs).enumerate() {
+        let outputs: Vec<_> = kernel.graph.outputs.iter().filter(|o| o.in_place.is_none()).collect();
+        for (i, (target, output)) in targets.iter().zip(&outputs).enumerate() {
             let expected = extent::shape(&output.storage, &checked.extents);
             if !expected.iter().copied().eq(target.layout.shape.iter().map(|n| *n as i64)) {
                 return Err(Error::Target { kernel: kernel.name.clone(), output: output.name.clone(), expected, found: target.layout.shape.clone() });
@@ -210,7 +340,7 @@ impl<'call, O: Outputs> Call<'call, O> {
             if let Some((name, _)) = inputs.iter().find(|(_, t)| overlap(t.bytes(), target.bytes())) {
                 return Err(aliased(&output.name, name));
             }
-            if let Some((_, other)) = targets[..i].iter().zip(&kernel.graph.outputs).find(|(t, _)| overlap(t.bytes(), target.bytes())) {
+            if let Some((_, other)) = targets[..i].iter().zip(&outputs).find(|(t, _)| overlap(t.bytes(), target.bytes())) {
                 return Err(aliased(&output.name, &other.name));
             }
         }
@@ -218,7 +348,7 @@ impl<'call, O: Outputs> Call<'call, O> {
     }
 
     /// The stream to launch on; `None` on the CPU.
-    fn cuda_stream(&self, checked: &Checked) -> Result<Option<Arc<CudaStream>>> {
+    pub(crate) fn cuda_stream(&self, checked: &Checked) -> Result<Option<Arc<CudaStream>>> {
         let wrong = |stream: String| Err(Error::Stream { kernel: checked.decoded.file.kernel.name.clone(), stream, tensors: checked.device.to_string() });
         match (&checked.device.kind, self.stream) {
             (DeviceKind::Cpu, None) => Ok(None),
@@ -228,57 +358,110 @@ impl<'call, O: Outputs> Call<'call, O> {
             (DeviceKind::Cuda(d), None) => {
                 let home = self.arguments.iter().filter_map(Argument::as_tensor).find_map(|t| match &t.place {
                     Place::Cuda { slice, .. } => Some(slice.home().clone()),
-                    Place::Host => None,
+                    Place::Host | Place::Target { .. } => None,
                 });
+                let home = home.or_else(|| self.arguments.iter().find_map(|a| a.target()?.home().cloned()));
                 Ok(Some(home.unwrap_or_else(|| d.stream().clone())))
             }
         }
     }
 
-    /// The plan for this call, from the cache or made now. Without targets the outputs are taken to be new tensors.
-    fn ready(&self, checked: &Checked, targets: Option<&[Target]>, capturing: bool) -> Result<Arc<Ready>> {
-        let file = &checked.decoded.file;
-        let graph = &file.kernel.graph;
+    /// What the choice for this call depends on. Without targets the outputs are taken to be new tensors.
+    pub(crate) fn question(&self, checked: &Checked, targets: Option<&[Target]>) -> Question {
+        let graph = &checked.decoded.file.kernel.graph;
         let alignment = if matches!(checked.device.kind, DeviceKind::Cpu) { HOST_ALIGNMENT as u64 } else { CUDA_ALIGNMENT };
-        let none = Facts { unit: u64::MAX, aligned: Facts::MOST_ALIGNED };
-        let inputs = self.arguments.iter().map(|a| a.as_tensor().map_or(none, |t| t.facts()));
-        let outputs = graph.outputs.iter().enumerate().map(|(i, o)| match targets.and_then(|t| t.get(i)) {
-            Some(t) => t.facts(),
-            None => Facts::row_major(&extent::shape(&o.storage, &checked.extents), o.element.resolve(&self.types).bytes() as u64, alignment),
+        let inputs = self.arguments.iter().map(|a| match &a.kind {
+            ArgumentKind::Tensor(t) | ArgumentKind::InPlace(t, _) => t.facts(),
+            ArgumentKind::Scalar { dtype: DType::F32, word } if f32::from_bits(*word as u32) < 0.0 => Facts { unit: 0, ..ANY },
+            ArgumentKind::Scalar { .. } => ANY,
+        });
+        let in_place = |o: &Output| self.arguments.get(o.in_place?.index())?.as_tensor().map(TensorArgument::facts);
+        let outputs = graph.outputs.iter().enumerate().map(|(i, o)| match (targets.and_then(|t| t.get(i)), in_place(o)) {
+            (Some(t), _) => t.facts(),
+            (None, Some(facts)) => facts,
+            (None, None) => Facts::row_major(&extent::shape(&o.storage, &checked.extents), o.element.resolve(&self.types).bytes() as u64, alignment),
         });
         let facts: Vec<Facts> = inputs.chain(outputs).collect();
         let mut key = Vec::with_capacity(3 + checked.extents.len() + 2 * facts.len());
         key.extend([checked.instance as u64, checked.device.id(), self.pieces.unwrap_or(0) as u64]);
         key.extend(checked.extents.iter().map(|n| *n as u64));
         key.extend(facts.iter().flat_map(|f| [f.unit, f.aligned as u64]));
-        if let Some(ready) = checked.decoded.cached(&key) {
+        Question { facts, inputs: graph.inputs.len(), extents: checked.extents.len(), key }
+    }
+
+    pub(crate) fn with_wanted<R>(&self, checked: &Checked, question: &Question, work: impl FnOnce(&Wanted) -> R) -> R {
+        let facts = |t: TensorRef| question.facts(t);
+        work(&Wanted { instance: checked.instance, extents: &checked.extents, facts: &facts, pieces: self.pieces, device: &checked.device })
+    }
+
+    /// The plan for this call, from the cache or made now.
+    fn ready(&self, checked: &Checked, question: Question) -> Result<Arc<Ready>> {
+        let decoded = checked.decoded;
+        if let Some(ready) = decoded.cached(&question.key) {
             return Ok(ready);
         }
-        if capturing {
-            return Err(Error::Capture { kernel: file.kernel.name.clone() });
-        }
-        let of = |t: TensorRef| match t {
-            TensorRef::Input(i) => facts.get(i.index()).copied().unwrap_or(none),
-            TensorRef::Output(o) => facts.get(graph.inputs.len() + o as usize).copied().unwrap_or(none),
-            TensorRef::Workspace(_) => none,
-        };
-        let mut nearby = key.clone();
-        nearby[3..][..checked.extents.len()].iter_mut().for_each(|n| *n = bucket(*n as i64) as u64);
-        let near = checked.decoded.near(&nearby);
-        let wanted = Wanted { instance: checked.instance, extents: &checked.extents, facts: &of, pieces: self.pieces, device: &checked.device };
-        let ready = Arc::new(Ready::new(self.kernel, checked.decoded, &wanted, near)?);
-        checked.decoded.remember(nearby, ready.choice.clone());
-        checked.decoded.cache(key, ready.clone());
+        let nearby = question.nearby();
+        let tuned = || decoded.tuned(&checked.device, |tuned, _| tuned.get(&question.class()).map(Choice::from));
+        let near = decoded.near(&nearby).or_else(tuned);
+        let ready = Arc::new(self.with_wanted(checked, &question, |wanted| Ready::new(self.kernel, decoded, wanted, near))?);
+        decoded.remember(nearby, ready.choice.clone());
+        decoded.cache(question.key, ready.clone());
         Ok(ready)
     }
 
-    fn execute(&mut self, checked: &Checked, mut targets: Vec<Target>, stream: Option<Arc<CudaStream>>) -> Result<()> {
+    /// `returned`: where the outputs that are not written in place go.
+    fn execute(&mut self, checked: &Checked, returned: Vec<Target>, stream: Option<Arc<CudaStream>>) -> Result<()> {
         let status = |s: &Arc<CudaStream>| s.capture_status().doing(|| "asking whether the stream captures".into());
         let capturing = stream.as_ref().map(status).transpose()?.is_some_and(|s| s != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE);
-        let ready = self.ready(checked, Some(&targets), capturing)?;
+        let mut targets = self.all_targets(checked, returned);
+        let question = self.question(checked, Some(&targets));
+        let known = checked.decoded.cached(&question.key);
+        if known.is_none() && capturing {
+            return Err(Error::Capture { kernel: checked.decoded.file.kernel.name.clone() });
+        }
+        let ready = match known {
+            Some(ready) => ready,
+            // what is written in place can be run once only
+            None if *ALWAYS && self.pieces.is_none() && self.written_in_place(checked).is_none() => self.tune_into(checked, &mut targets, stream.as_ref())?,
+            None => self.ready(checked, question)?,
+        };
+        self.run_ready(checked, &ready, &mut targets, stream.as_ref(), capturing)
+    }
+
+    /// Where every output goes: those written in place are taken out of their arguments.
+    fn all_targets<'t, 'r: 't>(&mut self, checked: &Checked, returned: Vec<Target<'r>>) -> Vec<Target<'t>>
+    where
+        'call: 't,
+    {
+        let outputs = &checked.decoded.file.kernel.graph.outputs;
+        let mut returned = returned.into_iter().map(Target::shorter);
+        let mut targets = Vec::with_capacity(outputs.len());
+        for o in outputs {
+            targets.extend(match o.in_place {
+                Some(i) => self.arguments.get_mut(i.index()).and_then(Argument::take_target).map(Target::shorter),
+                None => returned.next(),
+            })
+        }
+        targets
+    }
+
+    /// The name of an argument that the kernel writes in place.
+    pub(crate) fn written_in_place(&self, checked: &Checked) -> Option<&'static str> {
+        let graph = &checked.decoded.file.kernel.graph;
+        graph.outputs.iter().find_map(|o| Some(graph.inputs.get(o.in_place?.index())?.name.as_str()))
+    }
+
+    pub(crate) fn run_ready(
+        &mut self,
+        checked: &Checked,
+        ready: &Ready,
+        targets: &mut [Target],
+        stream: Option<&Arc<CudaStream>>,
+        capturing: bool,
+    ) -> Result<()> {
         match (&ready.code, &checked.device.kind, stream) {
-            (Code::Cpu(program), _, _) => self.execute_on_cpu(checked, &ready, program, &targets),
-            (Code::Cuda(loaded), DeviceKind::Cuda(device), Some(stream)) => self.launch(checked, loaded, &mut targets, device, &stream, capturing),
+            (Code::Cpu(program), _, _) => self.execute_on_cpu(checked, ready, program, targets),
+            (Code::Cuda(loaded), DeviceKind::Cuda(device), Some(stream)) => self.launch(checked, loaded, targets, device, stream, capturing),
             _ => Err(Error::Plan { kernel: checked.decoded.file.kernel.name.clone() }),
         }
     }
@@ -289,17 +472,31 @@ impl<'call, O: Outputs> Call<'call, O> {
         let inputs = self.arguments.iter().zip(&strides).map(|(a, strides)| match &a.kind {
             ArgumentKind::Scalar { dtype: DType::I32, word } => cpu::Argument::Integer(*word as u32 as i32),
             ArgumentKind::Scalar { word, .. } => cpu::Argument::Float(f32::from_bits(*word as u32)),
-            ArgumentKind::Tensor(t) => cpu::Argument::Tensor(cpu::Storage { address: t.address as *mut u8, dtype: t.dtype, strides }),
+            ArgumentKind::Tensor(t) | ArgumentKind::InPlace(t, _) => {
+                cpu::Argument::Tensor(cpu::Storage { address: t.address as *mut u8, dtype: t.dtype, strides })
+            }
         });
         let inputs: Vec<cpu::Argument> = inputs.collect();
-        let strides: Vec<Vec<i64>> = targets.iter().map(|t| signed(&t.layout.strides)).collect();
-        let outputs = targets.iter().zip(&strides).map(|(t, strides)| cpu::Storage { address: t.address as *mut u8, dtype: t.dtype, strides });
-        let outputs: Vec<cpu::Storage> = outputs.collect();
         let file = &checked.decoded.file;
+        let program_index = ready.entry(file).program as usize;
+        // the executor orders its reads of an input and its writes by tiles; what it may not write over yet, it writes beside
+        let in_place = file.kernel.graph.outputs.iter().any(|o| o.in_place.is_some());
+        let beside = in_place && !reads_where_it_writes(&file.programs[program_index]);
+        let mut copies: Vec<Option<Copy>> =
+            targets.iter().zip(&file.kernel.graph.outputs).map(|(t, o)| (beside && o.in_place.is_some()).then(|| Copy::new(t))).collect();
+        let strides: Vec<Vec<i64>> =
+            targets.iter().zip(&copies).map(|(t, c)| c.as_ref().map_or_else(|| signed(&t.layout.strides), |c| signed(&c.strides))).collect();
+        let outputs = targets.iter().zip(&mut copies).zip(&strides).map(|((t, copy), strides)| {
+            let address = copy.as_mut().map_or(t.address as *mut u8, Copy::address);
+            cpu::Storage { address, dtype: t.dtype, strides }
+        });
+        let outputs: Vec<cpu::Storage> = outputs.collect();
         let tensors = cpu::Tensors { inputs: &inputs, outputs: &outputs };
         program
             .run(&ready.entry(file).tiles, ready.choice.split() as usize, &checked.extents, &tensors)
-            .map_err(|source| Error::Execute { kernel: file.kernel.name.clone(), source })
+            .map_err(|source| Error::Execute { kernel: file.kernel.name.clone(), source })?;
+        targets.iter().zip(&copies).for_each(|(target, copy)| copy.iter().for_each(|c| c.put(target)));
+        Ok(())
     }
 
     fn launch(

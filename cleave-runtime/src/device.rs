@@ -67,6 +67,11 @@ impl Device {
             DeviceKind::Cuda(c) => c.stream().synchronize().map_err(|source| Error::Driver { doing: "waiting for the device".into(), source }),
         }
     }
+    /// The device's name without its number: what equal devices share.
+    pub(crate) fn product(&self) -> &str {
+        let name = &self.model().name;
+        name.rsplit_once(" (cuda:").map_or(name, |n| n.0)
+    }
     /// A number that tells devices apart within this process.
     pub(crate) fn id(&self) -> u64 {
         match &self.kind {

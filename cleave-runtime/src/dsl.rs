@@ -2,7 +2,7 @@
 //! body as a function that is never called, so that names resolve and lints point at the user's own text; the compiler of
 //! kernels has read it before.
 use std::cmp::Ordering;
-use std::ops::{Add, Div, Mul, Neg, Sub};
+use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Rem, Sub, SubAssign};
 
 /// A tensor expression over named axes, or a number.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,16 @@ macro_rules! operators {
         })*
     };
 }
-operators!(Add add, Sub sub, Mul mul, Div div,);
+operators!(Add add, Sub sub, Mul mul, Div div, Rem rem,);
+
+macro_rules! assignments {
+    ($($operator:ident $function:ident,)*) => {
+        $(impl $operator for Value {
+            fn $function(&mut self, _: Value) {}
+        })*
+    };
+}
+assignments!(AddAssign add_assign, SubAssign sub_assign, MulAssign mul_assign, DivAssign div_assign,);
 
 impl Neg for Value {
     type Output = Value;
@@ -96,6 +105,8 @@ functions! {
     reverse<P>(x: Value);
     /// `x` with its axis `A` called `B`; both have the same extent.
     rename<A, B>(x: Value);
+    /// `x` rounded to a storage type, as if it had been stored and read again: `cast::<f16>(x)`. Sums and functions stay f32.
+    cast<T>(x: Value);
     /// `exp(x) / sum::<A>(exp(x))`, whatever the size of `x`; where all is masked 0.
     softmax<A>(x: Value);
     /// `x - logsumexp::<A>(x)`.
@@ -115,6 +126,8 @@ functions! {
     /// `cap * tanh(x / cap)`.
     softcap(x: Value, cap: Value);
 }
+
+pub use half::{bf16, f16};
 
 /// A literal or a constant.
 #[doc(hidden)]

@@ -1,8 +1,10 @@
 //! A kernel as the macro embeds it: the bytes of its plan file, decoded at the first call, and the plans chosen so far.
 use crate::cpu;
 use crate::cuda::Scratch;
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::ready::Ready;
+use crate::tuned::{Subject, Tuned, hash};
 use cleave_core::choose::Choice;
 use cleave_core::plan::PlanFile;
 use cudarc::driver::CudaStream;
@@ -31,6 +33,11 @@ pub(crate) struct Decoded {
     plans: Mutex<LruCache<Key, Arc<Ready>>>,
     /// Choices by [bucket](cleave_core::choose::bucket) of extents: a cache that grows by a row a step is not weighed anew at each.
     choices: Mutex<LruCache<Key, Choice>>,
+    /// Choices that were timed, by the device's name; read from disk when a device is first asked for.
+    tuned: Mutex<HashMap<String, Tuned>>,
+    /// A hash of the plan file.
+    menu: OnceCell<u64>,
+    bytes: &'static [u8],
     /// Scratch memory of calls that bring none, by stream; a stream is kept alive with its memory.
     scratch: Mutex<HashMap<usize, (Arc<CudaStream>, Scratch)>>,
 }
@@ -48,7 +55,8 @@ impl Embedded {
             let file = PlanFile::from_bytes(self.bytes).filter(consistent)?;
             let programs = file.instances.iter().map(|_| file.programs.iter().map(|_| OnceCell::new()).collect()).collect();
             let (plans, choices) = (Mutex::new(LruCache::new(PLANS)), Mutex::new(LruCache::new(PLANS)));
-            Some(Box::new(Decoded { file, programs, plans, choices, scratch: Mutex::default() }))
+            let (tuned, menu) = Default::default();
+            Some(Box::new(Decoded { file, programs, plans, choices, tuned, menu, bytes: self.bytes, scratch: Mutex::default() }))
         };
         self.decoded.get_or_init(decode).as_deref().ok_or_else(|| Error::Plan { kernel: self.name.into() })
     }
@@ -75,6 +83,13 @@ impl Decoded {
     pub fn with_scratch<T>(&self, stream: &Arc<CudaStream>, work: impl FnOnce(&mut Scratch) -> T) -> T {
         let mut all = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
         work(&mut all.entry(stream.cu_stream() as usize).or_insert_with(|| (stream.clone(), Scratch::default())).1)
+    }
+    /// Lends the choices that were timed on devices of this kind.
+    pub fn tuned<T>(&self, device: &Device, work: impl FnOnce(&mut Tuned, &Subject) -> T) -> T {
+        let menu = *self.menu.get_or_init(|| hash(self.bytes));
+        let subject = Subject { kernel: &self.file.kernel.name, menu, device: device.product() };
+        let mut all = self.tuned.lock().unwrap_or_else(PoisonError::into_inner);
+        work(all.entry(subject.device.to_string()).or_insert_with(|| Tuned::load(&subject)), &subject)
     }
     pub fn near(&self, bucket: &Key) -> Option<Choice> {
         self.choices.lock().unwrap_or_else(PoisonError::into_inner).get(bucket).cloned()

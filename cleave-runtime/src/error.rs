@@ -8,6 +8,9 @@ pub enum Error {
     /// The shapes of the arguments contradict each other or the kernel's signature.
     #[error("`{kernel}`: {source}")]
     Extents { kernel: String, source: Box<ExtentError> },
+    /// An `assert!` in the kernel's body does not hold.
+    #[error("`{kernel}` asserts `{condition}`{message}, but {values}")]
+    Assertion { kernel: String, condition: String, message: String, values: String },
     /// A generic parameter has a type that the kernel was not built for.
     #[error("`{kernel}` is not built for {parameter} = {found}, only for {built}; add {found} to `dtypes({parameter} = ..)`")]
     Types { kernel: String, parameter: String, found: String, built: String },
@@ -45,6 +48,8 @@ pub enum Error {
     /// A call during stream capture would have to allocate or load.
     #[error("`{kernel}` is not loaded for these shapes yet, and the stream is capturing; call `.prepare()` before the capture begins")]
     Capture { kernel: String },
+    #[error("`{kernel}` writes `{argument}` in place, so it cannot be run many times on the same arguments; tuning it is not possible")]
+    Tune { kernel: String, argument: String },
     #[error("NVRTC could not compile `{kernel}`: {log}")]
     Compile { kernel: String, log: String },
     #[error("{doing}: {source}")]

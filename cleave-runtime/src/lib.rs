@@ -19,6 +19,8 @@ mod plan;
 mod ready;
 mod stream;
 mod tensor;
+mod tune;
+mod tuned;
 mod view;
 
 pub use call::Call;

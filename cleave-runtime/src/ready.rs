@@ -24,9 +24,16 @@ pub(crate) enum Code {
 impl Ready {
     /// `near`: a choice for extents near by, taken if its conditions hold here.
     pub fn new(kernel: &'static Embedded, decoded: &Decoded, wanted: &Wanted, near: Option<Choice>) -> Result<Ready> {
+        let choice = wanted.ask(&decoded.file, |request| {
+            let near = near.and_then(|n| adapt(&decoded.file, request, wanted.device.model(), &n));
+            near.map_or_else(|| choose(&decoded.file, request, wanted.device.model()), Ok)
+        })?;
+        Self::of(kernel, decoded, wanted, choice)
+    }
+    /// A choice that is made.
+    pub fn of(kernel: &'static Embedded, decoded: &Decoded, wanted: &Wanted, choice: Choice) -> Result<Ready> {
         let file = &decoded.file;
         let Wanted { instance, extents, device, .. } = *wanted;
-        let choice = select(file, wanted, near)?;
         let entry = &file.instances[instance].entries[choice.entry];
         let code = match &device.kind {
             DeviceKind::Cpu => Code::Cpu(decoded.program(instance, entry.program)?),
@@ -53,25 +60,23 @@ pub(crate) struct Wanted<'a> {
     pub device: &'a Device,
 }
 
-/// The choice for a device of this process.
-fn select(file: &PlanFile, wanted: &Wanted, near: Option<Choice>) -> Result<Choice> {
-    let Wanted { instance, extents, facts, pieces, device } = *wanted;
-    let modules = &file.instances[instance].modules;
-    let usable = |entry: &Entry| match &device.kind {
-        DeviceKind::Cpu => true,
-        DeviceKind::Cuda(c) => entry.launches.iter().all(|l| modules.get(l.module as usize).is_some_and(|m| c.usable(m) != Usable::No)),
-    };
-    let request = Request { instance, extents, facts, pieces, usable: &usable };
-    if let Some(choice) = near.and_then(|n| adapt(file, &request, device.model(), &n)) {
-        return Ok(choice);
+impl Wanted<'_> {
+    /// Asks for what can run on a device of this process.
+    pub fn ask<T>(&self, file: &PlanFile, question: impl FnOnce(&Request) -> Result<T, Refusal>) -> Result<T> {
+        let Wanted { instance, extents, facts, pieces, device } = *self;
+        let modules = &file.instances[instance].modules;
+        let usable = |entry: &Entry| match &device.kind {
+            DeviceKind::Cpu => true,
+            DeviceKind::Cuda(c) => entry.launches.iter().all(|l| modules.get(l.module as usize).is_some_and(|m| c.usable(m) != Usable::No)),
+        };
+        question(&Request { instance, extents, facts, pieces, usable: &usable }).map_err(|refusal| match (refusal, &device.kind) {
+            (Refusal::NoCode, DeviceKind::Cuda(c)) => c.no_code(&file.kernel.name, &file.instances[instance]),
+            (Refusal::Damaged, _) => Error::Plan { kernel: file.kernel.name.clone() },
+            (reason, _) => Error::NoEntry {
+                kernel: file.kernel.name.clone(),
+                extents: file.kernel.graph.axes.iter().zip(extents).map(|(a, n)| format!("{}={n}", a.name)).collect::<Vec<_>>().join(" "),
+                reason: reason.to_string(),
+            },
+        })
     }
-    choose(file, &request, device.model()).map_err(|refusal| match (refusal, &device.kind) {
-        (Refusal::NoCode, DeviceKind::Cuda(c)) => c.no_code(&file.kernel.name, &file.instances[instance]),
-        (Refusal::Damaged, _) => Error::Plan { kernel: file.kernel.name.clone() },
-        (reason, _) => Error::NoEntry {
-            kernel: file.kernel.name.clone(),
-            extents: file.kernel.graph.axes.iter().zip(extents).map(|(a, n)| format!("{}={n}", a.name)).collect::<Vec<_>>().join(" "),
-            reason: reason.to_string(),
-        },
-    })
 }

@@ -25,8 +25,13 @@ fn plan_file() -> PlanFile {
     let store = |node| vec![Store { node, access: Access::plain([AxisId(0)]) }];
     graph.add_output("y", element, Access::plain([m]), store(y));
     graph.add_output("z", element, Access::plain([m]), store(w));
-    let kernel =
-        Kernel { name: "rows".into(), graph: graph.clone(), params: vec![Param { name: "T".into(), types: vec![DType::F32, DType::F16] }], bounds: vec![] };
+    let kernel = Kernel {
+        name: "rows".into(),
+        graph: graph.clone(),
+        params: vec![Param { name: "T".into(), types: vec![DType::F32, DType::F16] }],
+        bounds: vec![],
+        assertions: vec![],
+    };
     let programs = vec![cleave_core::schedule::programs(0, &graph, &[]).swap_remove(0)];
     let entry = Entry {
         program: 0,

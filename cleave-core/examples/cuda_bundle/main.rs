@@ -1,16 +1,18 @@
 //! Writes what a machine with a GPU needs to check and time the emitted kernels without Rust: sources, inputs and expected
 //! outputs as raw data, and a manifest with every launch resolved. `driver.py` beside this file runs it.
 //!
-//!     cargo run --release -p cleave-core --features compiler --example cuda_bundle -- <folder> [kernel] [sources]
+//!     cargo run -p cleave-core --features compiler --example cuda_bundle -- <folder> [kernel] [sources|variants|memory|all] [sm_80|sm_90a]
 //!
-//! With `sources` it writes those alone; with `variants` in a further place also plans beside the menu's, to time.
+//! An empty kernel means all. With `sources` it writes those alone; with `variants` the placements of compute capability 9.0 under several choices of tiles, of the
+//! kernels that are compute bound; with `memory` the kernels that are memory bound, under plans beside those of the menu.
+mod memory;
+mod variants;
+
 #[path = "../../tests/support/mod.rs"]
 mod support;
 use cleave_core::device::Target;
 use cleave_core::dtype::DType;
-use cleave_core::emit;
-use cleave_core::emit::menu::{Height, Placement, Size};
-use cleave_core::emit::vector::{self, Hints, Home, Plan};
+use cleave_core::emit::{self, Emission};
 use cleave_core::kernel::Kernel;
 use cleave_core::plan::Entry;
 use cleave_core::tile::Program;
@@ -67,10 +69,6 @@ fn timings(kernel: &Kernel) -> Vec<(&'static str, Named, Vec<i64>)> {
             ("prefill causal B1 S16384 H16 D128", attention(1, 16, 1, 16384, 16384, 128), vec![16384]),
             ("prefill causal B4 S4096 H32/8 D128", attention(4, 8, 4, 4096, 4096, 128), vec![4096]),
             ("prefill causal B4 S4096 H32 D64", attention(4, 32, 1, 4096, 4096, 64), vec![4096]),
-            ("decode B1 N8192 H32/8 D128", attention(1, 8, 4, 1, 8192, 128), vec![8192]),
-            ("decode B1 N32768 H32/8 D128", attention(1, 8, 4, 1, 32768, 128), vec![32768]),
-            ("decode B8 N8192 H32/8 D128", attention(8, 8, 4, 1, 8192, 128), vec![8192]),
-            ("decode B64 N1024 H32/8 D128", attention(64, 8, 4, 1, 1024, 128), vec![1024]),
         ],
         "attention_full" => vec![
             ("prefill full B4 S4096 H16 D128", attention(4, 16, 1, 4096, 4096, 128), vec![4096]),
@@ -82,105 +80,9 @@ fn timings(kernel: &Kernel) -> Vec<(&'static str, Named, Vec<i64>)> {
             ("matmul 16x4096x4096", vec![("M", 16), ("K", 4096), ("J", 4096), ("N", 4096)], vec![1]),
             ("matmul 1x4096x4096", vec![("M", 1), ("K", 4096), ("J", 4096), ("N", 4096)], vec![1]),
         ],
-        "norm_swiglu" => vec![
-            ("rmsnorm swiglu 4096->14336 b1", vec![("M", 1), ("C", 4096), ("J", 14336)], vec![1]),
-            ("rmsnorm swiglu 4096->14336 b4", vec![("M", 4), ("C", 4096), ("J", 14336)], vec![1]),
-            ("rmsnorm swiglu 576->1536 b1", vec![("M", 1), ("C", 576), ("J", 1536)], vec![1]),
-            ("rmsnorm swiglu 4096->14336 b16", vec![("M", 16), ("C", 4096), ("J", 14336)], vec![1]),
-            ("rmsnorm swiglu 4096->14336 b4096", vec![("M", 4096), ("C", 4096), ("J", 14336)], vec![1]),
-        ],
-        "norm_qkv" => vec![
-            ("rmsnorm qkv 4096->6144 b1", vec![("M", 1), ("C", 4096), ("H", 32), ("F", 64), ("K", 8), ("J", 1024)], vec![1]),
-            ("rmsnorm qkv 576->960 b1", vec![("M", 1), ("C", 576), ("H", 9), ("F", 32), ("K", 3), ("J", 192)], vec![1]),
-        ],
-        "project_add" => vec![
-            ("project 4096->4096 b1", vec![("M", 1), ("J", 4096), ("C", 4096)], vec![1]),
-            ("project 14336->4096 b1", vec![("M", 1), ("J", 14336), ("C", 4096)], vec![1]),
-            ("project 1536->576 b1", vec![("M", 1), ("J", 1536), ("C", 576)], vec![1]),
-        ],
-        "norm_logits" => vec![
-            ("logits 4096->32768 b1", vec![("M", 1), ("C", 4096), ("V", 32768)], vec![1]),
-            ("logits 576->49152 b1", vec![("M", 1), ("C", 576), ("V", 49152)], vec![1]),
-        ],
-        "softmax_rows" | "logsumexp_rows" => {
-            [(8192, 4096), (4096, 32768), (65536, 512), (64, 131072)].into_iter().map(|(m, n)| (rows_name(m, n), vec![("M", m), ("N", n)], vec![1])).collect()
-        }
-        "rms_norm_rows" => [(8192, 4096), (65536, 576), (1024, 16384)].into_iter().map(|(m, n)| (rows_name(m, n), vec![("M", m), ("C", n)], vec![1])).collect(),
+        "norm_swiglu" => vec![("rmsnorm swiglu 4096->14336 b4096", vec![("M", 4096), ("C", 4096), ("J", 14336)], vec![1])],
         _ => vec![],
     }
-}
-
-fn rows_name(rows: i64, columns: i64) -> &'static str {
-    Box::leak(format!("rows {rows}x{columns}").into_boxed_str())
-}
-
-/// Plans beside those of the menu, to see what threads, chunks and hints are worth.
-fn variants(kernel: &Kernel, programs: &[Program], types: &[DType]) -> Vec<(usize, Placement)> {
-    if kernel.name == "attention" {
-        return low_variants(programs);
-    }
-    let menu = vector::menu::plans(programs, types);
-    let (on, off) = (Hints { evict_first: true, stores: false }, Hints { evict_first: false, stores: false });
-    let all = [on, off, Hints { evict_first: true, stores: true }];
-    let plan = |(threads, group, rows, chunks, home): (u32, u32, u32, u32, Home), hints: Hints| Plan {
-        threads,
-        group,
-        rows,
-        few: 1,
-        single: false,
-        chunks,
-        home,
-        hints,
-    };
-    let registers = Home::Registers;
-    let mut found = vec![];
-    let has_products = menu.iter().all(|m| m.1.rows > 1 || m.1.home == Home::Stream) && !kernel.name.contains("rows");
-    if has_products {
-        let Some((candidates, _)) = menu.first() else { return vec![] };
-        let shapes = [
-            (128, 128, 4, 2),
-            (128, 128, 2, 2),
-            (128, 128, 2, 4),
-            (128, 128, 1, 4),
-            (256, 256, 4, 2),
-            (256, 256, 2, 2),
-            (128, 32, 1, 4),
-            (128, 32, 2, 2),
-            (256, 32, 1, 2),
-            (512, 512, 8, 1),
-        ];
-        found.extend(shapes.iter().map(|(t, g, r, c)| (candidates[0], plan((*t, *g, *r, *c, Home::Stream), on))));
-        found.push((candidates[0], plan((128, 128, 2, 4, Home::Stream), off)));
-        found.push((candidates[0], Plan { few: 4, ..plan((128, 128, 2, 2, Home::Stream), on) }));
-        found.push((candidates[0], Plan { few: 4, ..plan((256, 256, 2, 1, Home::Stream), on) }))
-    } else {
-        let kept = menu[0].0[0];
-        let streamed = menu.iter().find(|m| m.1.home != registers).map_or(kept, |m| m.0[0]);
-        for hints in all {
-            let held = [(128, 128, 1, 4, registers), (256, 256, 1, 2, registers), (512, 512, 1, 8, registers)];
-            found.extend(held.iter().map(|s| (kept, plan(*s, hints))));
-            let shared = [(512, 512, 1, 4, Home::Shared(2)), (256, 256, 1, 4, Home::Shared(4))];
-            found.extend(shared.iter().map(|s| (streamed, plan(*s, hints))))
-        }
-        let held = [(64, 64, 1, 8, registers), (256, 256, 1, 4, registers), (128, 128, 1, 8, registers), (1024, 1024, 1, 4, registers)];
-        found.extend(held.iter().map(|s| (kept, plan(*s, on))));
-        let shared = [
-            (512, 512, 1, 8, Home::Shared(1)),
-            (1024, 1024, 1, 4, Home::Shared(1)),
-            (1024, 1024, 1, 2, Home::Shared(2)),
-            (512, 512, 1, 4, Home::Stream),
-            (1024, 1024, 1, 4, Home::Stream),
-        ];
-        found.extend(shared.iter().map(|s| (streamed, plan(*s, on))))
-    }
-    found.into_iter().filter(|f| menu.iter().all(|m| m.1 != f.1)).map(|(number, plan)| (number, Placement::Vector(plan))).collect()
-}
-
-/// Decoding on tensor cores, by warps.
-fn low_variants(programs: &[Program]) -> Vec<(usize, Placement)> {
-    let Some(number) = programs.iter().position(|p| p.algorithm > 0 && p.name.contains("on chip E D")) else { return vec![] };
-    let size = |warps, aligned| Placement::Fragment(Size { rows: Height::Low, chip: 128, aligned, warps });
-    vec![(number, size(4, true)), (number, size(8, true)), (number, size(2, true))]
 }
 
 fn tensor_json(p: &Placed, fill: &str) -> String {
@@ -236,7 +138,24 @@ fn case(
                     Resolved::Value(v) => format!(r#"["v",{v}]"#),
                 })
                 .collect();
-            format!(r#"{{"symbol":"{}","blocks":{},"threads":{},"shared":{},"words":[{}]}}"#, l.symbol, l.blocks, l.threads, l.shared_bytes, words.join(","))
+            let maps: Vec<String> = l
+                .maps
+                .iter()
+                .map(|m| {
+                    let dims: Vec<String> = m.dims.iter().map(|(size, stride, length)| format!("[{size},{stride},{length}]")).collect();
+                    format!(r#"{{"buffer":{},"first":{},"dtype":"{}","dims":[{}]}}"#, m.buffer, m.first, m.dtype, dims.join(","))
+                })
+                .collect();
+            format!(
+                r#"{{"symbol":"{}","blocks":{},"persistent":{},"threads":{},"shared":{},"maps":[{}],"words":[{}]}}"#,
+                l.symbol,
+                l.blocks,
+                l.persistent,
+                l.threads,
+                l.shared_bytes,
+                maps.join(","),
+                words.join(",")
+            )
         })
         .collect();
     let axes: Vec<String> = kernel.graph.axes.iter().zip(&problem.extents).map(|(a, n)| format!(r#""{}":{n}"#, a.name)).collect();
@@ -256,28 +175,63 @@ fn case(
 }
 
 fn main() {
-    let folder = PathBuf::from(std::env::args().nth(1).expect("usage: cuda_bundle <folder> [kernel]"));
-    let only = std::env::args().nth(2);
+    let folder = PathBuf::from(std::env::args().nth(1).expect("usage: cuda_bundle <folder> [kernel] [sources|variants|memory|all] [sm_80|sm_90a]"));
+    let only = std::env::args().nth(2).filter(|k| !k.is_empty());
     std::fs::create_dir_all(&folder).unwrap();
-    let sources = std::env::args().nth(3).is_some_and(|a| a == "sources");
+    let mode = std::env::args().nth(3).unwrap_or_default();
+    let sources = mode == "sources";
+    let only_target = std::env::args().nth(4).and_then(|a| match a.as_str() {
+        "sm_90a" => Some(Target::Hopper),
+        "sm_80" => Some(Target::Portable),
+        _ => None,
+    });
     // renamed when it is whole, so that no one takes a part for all
     let unfinished = folder.join("manifest.unfinished");
     let mut manifest = std::io::BufWriter::new(std::fs::File::create(&unfinished).unwrap());
-    for kernel in support::corpus().into_iter().filter(|k| only.as_ref().is_none_or(|o| k.name == *o)) {
+    let kernels = match mode.as_str() {
+        "variants" => variants::kernels(support::corpus()),
+        "memory" => support::corpus().into_iter().filter(|k| !memory::timings(k).is_empty()).collect(),
+        _ => support::corpus(),
+    };
+    for kernel in kernels.into_iter().filter(|k| only.as_ref().is_none_or(|o| o.is_empty() || k.name == *o)) {
         let (_, programs) = support::programs(&kernel);
         for types in kernel.instances() {
-            bundle(&folder, &mut manifest, &kernel, &types, &programs, sources)
+            if mode == "variants" {
+                if types.first() == Some(&DType::BF16) {
+                    let emission = emit::variants(&kernel, &types, &programs, &variants::placements(&kernel));
+                    bundle(&folder, &mut manifest, &kernel, &types, &programs, &emission, false)
+                }
+                continue;
+            }
+            if mode == "memory" {
+                if types.first() == Some(&DType::BF16) {
+                    let mut emission = emit::emission(&kernel, &types, &programs, Target::Portable);
+                    for (number, placement) in memory::placements(&kernel, &programs, &types) {
+                        emission.add(&kernel, &types, &programs, number, placement);
+                    }
+                    bundle(&folder, &mut manifest, &kernel, &types, &programs, &emission, false)
+                }
+                continue;
+            }
+            for target in [Target::Portable, Target::Hopper].into_iter().filter(|t| only_target.is_none_or(|o| o == *t)) {
+                let emission = emit::emission(&kernel, &types, &programs, target);
+                bundle(&folder, &mut manifest, &kernel, &types, &programs, &emission, sources)
+            }
         }
     }
     manifest.flush().unwrap();
-    std::fs::write(folder.join("driver.py"), include_str!("driver.py")).unwrap();
+    for (name, text) in [("driver.py", include_str!("driver.py")), ("worker.py", include_str!("worker.py")), ("device.py", include_str!("device.py"))] {
+        std::fs::write(folder.join(name), text).unwrap()
+    }
     std::fs::rename(unfinished, folder.join("manifest.jsonl")).unwrap();
     println!("{}", folder.display())
 }
 
-fn bundle(folder: &Path, manifest: &mut impl std::io::Write, kernel: &Kernel, types: &[DType], programs: &[Program], sources: bool) {
-    let emission = emit::emission(kernel, types, programs, Target::Portable);
-    let tag = format!("{}_{}", kernel.name, types.iter().map(|t| t.name()).collect::<Vec<_>>().join("_"));
+#[allow(clippy::too_many_arguments)]
+fn bundle(folder: &Path, manifest: &mut impl std::io::Write, kernel: &Kernel, types: &[DType], programs: &[Program], emission: &Emission, sources: bool) {
+    let of_90a = emission.modules.iter().any(|m| m.0 == Target::Hopper);
+    let hopper = if of_90a { "_90a" } else { "" };
+    let tag = format!("{}_{}{hopper}", kernel.name, types.iter().map(|t| t.name()).collect::<Vec<_>>().join("_"));
     let mut names = vec![];
     for (i, m) in emission.modules.iter().enumerate() {
         let file = format!("{tag}_{i}.cu");
@@ -293,8 +247,9 @@ fn bundle(folder: &Path, manifest: &mut impl std::io::Write, kernel: &Kernel, ty
     }
     // the types differ in few places: a third of the shapes each for all but bf16
     let skip = |i: usize| types.first().is_some_and(|t| *t != DType::BF16) && i % 3 != (types[0] == DType::F16) as usize;
-    for (i, (named, lengths)) in checks(kernel).into_iter().enumerate().filter(|c| !skip(c.0)) {
-        let problem = Problem::new(kernel, types, support::extents(kernel, &named), [0, 3, 8][i % 3], &lengths, 1.0, true);
+    let (shapes, pads) = if of_90a { (variants::checks(kernel), [0, 8, 16]) } else { (checks(kernel), [0, 3, 8]) };
+    for (i, (named, lengths)) in shapes.into_iter().enumerate().filter(|c| !skip(c.0)) {
+        let problem = Problem::new(kernel, types, support::extents(kernel, &named), pads[i % 3], &lengths, 1.0, true);
         let files = format!("{tag}_case{i}");
         for (j, (p, v)) in problem.inputs.iter().zip(&problem.values).enumerate() {
             std::fs::write(folder.join(format!("{files}_in{j}.bin")), p.bytes(v)).unwrap()
@@ -315,28 +270,11 @@ fn bundle(folder: &Path, manifest: &mut impl std::io::Write, kernel: &Kernel, ty
     if types.first().is_some_and(|t| *t != DType::BF16) {
         return;
     }
-    let mut tried = vec![];
-    if !timings(kernel).is_empty() && std::env::args().any(|a| a == "variants") {
-        for (i, (number, placement)) in variants(kernel, programs, types).into_iter().enumerate() {
-            match emit::menu::variant(kernel, types, programs, number, &placement) {
-                Ok((entry, source)) => {
-                    let file = format!("{tag}_v{i}.cu");
-                    std::fs::write(folder.join(&file), &source).unwrap();
-                    tried.push((entry, file, source.lines().next().unwrap_or("").trim_start_matches("// ").replace('"', "'")))
-                }
-                Err(e) => eprintln!("{tag}: no {}: {e}", placement.name()),
-            }
-        }
-    }
-    for (what, named, lengths) in timings(kernel) {
+    for (what, named, lengths) in if of_90a { variants::timings(kernel) } else { [timings(kernel), memory::timings(kernel)].concat() } {
         let problem = Problem::new(kernel, types, support::extents(kernel, &named), 0, &lengths, 1.0, false);
-        for (entry, file, title) in tried.iter().filter(|t| problem.admits(kernel, &t.0)) {
-            let split = entry.launches.iter().any(|l| l.partial_bytes.iter().any(|b| *b > 0));
-            for splits in [1, 2, 4, 8].into_iter().filter(|s| *s == 1 || split) {
-                case(manifest, kernel, &programs[entry.program as usize], entry, file, title, what, &problem, None, splits)
-            }
-        }
-        for entry in emission.entries.iter().filter(|e| problem.admits(kernel, e)) {
+        for entry in
+            emission.entries.iter().filter(|e| problem.admits(kernel, e) && (!of_90a || variants::fits(&programs[e.program as usize], e, &problem.extents)))
+        {
             let split = entry.launches.iter().any(|l| l.partial_bytes.iter().any(|b| *b > 0));
             for splits in [1, 2, 4, 8, 16, 32].into_iter().filter(|s| *s == 1 || split) {
                 let (file, title) = &names[entry.launches[0].module as usize];

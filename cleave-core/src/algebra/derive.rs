@@ -1,12 +1,13 @@
 //! From the log of a search to the derivation of one algorithm.
 //!
 //! Comes in: the log and the forms that make up the algorithm. Goes out: those applications, in order, that made a form of it,
-//! the forms that these matched, and so on back to the source. Each is printed by building both sides of its row under its
-//! substitution.
+//! the forms that these matched, and so on back to the source. Each is written out by building both sides of its row under its
+//! substitution, so that it can be printed, and checked again without the search.
 use super::build::{Scope, Target, build};
 use super::extract::emit;
+use super::matcher::{Env, Value};
 use super::saturate::Application;
-use super::schema::Row;
+use super::schema::{Row, Var};
 use super::term::{Node, Terms};
 use crate::axis::{AxisId, AxisSet};
 use crate::graph::{Function, Graph, NodeId};
@@ -39,8 +40,8 @@ impl<'a> Derivations<'a> {
         let after = self.log.partition_point(|a| a.last <= id);
         self.log.get(after).filter(|a| a.first <= id).map(|_| after)
     }
-    /// The steps that lead to an algorithm made of these forms.
-    pub fn steps(&self, chosen: &[Node], like: &Graph) -> Vec<Step> {
+    /// The applications that lead to an algorithm made of these forms.
+    pub fn applied(&self, chosen: &[Node], like: &Graph) -> Vec<Applied> {
         let mut needed = BTreeSet::new();
         let mut todo: Vec<usize> = chosen.iter().filter_map(|n| self.maker(n)).collect();
         while let Some(i) = todo.pop() {
@@ -48,31 +49,74 @@ impl<'a> Derivations<'a> {
                 todo.extend(self.maker(&self.log[i].node))
             }
         }
-        needed.into_iter().filter_map(|i| self.step(&self.log[i], like)).collect()
+        needed.into_iter().filter_map(|i| self.application(&self.log[i], like)).collect()
     }
-    fn step(&self, application: &Application, like: &Graph) -> Option<Step> {
-        let row = &self.rows[application.row?];
-        let side = |term| {
-            let mut page = Page { graph: like.without_nodes(), terms: self.terms, written: HashMap::new() };
-            let node = build(&mut page, term, &Scope::new(&application.env))?;
-            Some(show::term(&page.graph, node))
-        };
-        let left = match (row.replaces, named(&row.left, row.replaces)) {
-            (Some(_), Some(part)) => part,
-            _ => row.left,
-        };
-        Some(Step { rule: row.name.into(), before: side(&left)?, after: side(&row.right)? })
+    fn application(&self, application: &Application, like: &Graph) -> Option<Applied> {
+        let row = self.rows[application.row?];
+        let mut page = Page { graph: like.without_nodes(), terms: self.terms, written: HashMap::new() };
+        let before = build(&mut page, row.replaced(), &Scope::new(&application.env))?;
+        let after = build(&mut page, &row.right, &Scope::new(&application.env))?;
+        let bindings = page.bindings(&application.env);
+        Some(Applied { row, bindings, graph: page.graph, before, after })
     }
 }
 
-/// The part of a left side that the right side replaces.
-fn named(term: &super::schema::Term, v: Option<char>) -> Option<super::schema::Term> {
-    use super::schema::{Factor, Term};
-    match term {
-        Term::Named(w, inner) if Some(*w) == v => Some(**inner),
-        Term::Named(_, inner) | Term::Sum(_, inner) | Term::Maximum(_, inner, _) | Term::Apply(_, inner) => named(inner, v),
-        Term::Product(factors) => factors.iter().find_map(|f| if let Factor::One(t, _) = f { named(t, v) } else { None }),
-        _ => None,
+/// What a variable of a row stands for in an application.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Bound {
+    Nodes(Vec<NodeId>),
+    /// Powers in halves.
+    Factors(Vec<(NodeId, i8)>),
+    Addends(Vec<(Rational, NodeId)>, Rational),
+    Axes(AxisSet),
+    Power(i8),
+    Coefficient(Rational),
+    /// The bindings of each member of a family.
+    Family(Vec<Bindings>),
+}
+
+pub type Bindings = Vec<(Var, Bound)>;
+
+/// One application of a row, as terms of a graph that stores nothing.
+#[derive(Clone, Debug)]
+pub struct Applied {
+    pub row: Row,
+    pub bindings: Bindings,
+    pub graph: Graph,
+    pub before: NodeId,
+    pub after: NodeId,
+}
+
+impl Applied {
+    /// The application in words.
+    pub fn step(&self) -> Step {
+        let text = |node: NodeId| show::term(&self.graph, node);
+        let guards = self.row.guards.iter().map(|g| g.to_string()).collect();
+        Step { rule: self.row.name.into(), bindings: self.describe(&self.bindings), guards, before: text(self.before), after: text(self.after) }
+    }
+    fn describe(&self, bindings: &Bindings) -> Vec<(String, String)> {
+        let text = |node: &NodeId| show::term(&self.graph, *node);
+        let joined = |all: Vec<String>, between: &str, none: &str| if all.is_empty() { none.into() } else { all.join(between) };
+        let one = |bound: &Bound| match bound {
+            Bound::Nodes(all) => joined(all.iter().map(text).collect(), ", ", "none"),
+            Bound::Factors(all) => {
+                let factor = |(x, e): &(NodeId, i8)| if *e == 2 { text(x) } else { format!("({})^({e}/2)", text(x)) };
+                joined(all.iter().map(factor).collect(), " * ", "1")
+            }
+            Bound::Addends(all, c) => {
+                let addend = |(k, x): &(Rational, NodeId)| if k.is_one() { text(x) } else { format!("{k} * ({})", text(x)) };
+                let constant = (!c.is_zero() || all.is_empty()).then(|| c.to_string());
+                all.iter().map(addend).chain(constant).collect::<Vec<_>>().join(" + ")
+            }
+            Bound::Axes(axes) => format!("{{{}}}", axes.iter().map(|a| self.graph.axis(a)).collect::<Vec<_>>().join(",")),
+            Bound::Power(e) => e.to_string(),
+            Bound::Coefficient(k) => k.to_string(),
+            Bound::Family(all) => {
+                let member = |m: &Bindings| self.describe(m).into_iter().map(|(v, text)| format!("{v} = {text}")).collect::<Vec<_>>().join(", ");
+                all.iter().map(member).collect::<Vec<_>>().join("; ")
+            }
+        };
+        bindings.iter().map(|(v, bound)| (v.to_string(), one(bound))).collect()
     }
 }
 
@@ -88,6 +132,22 @@ struct Page<'a> {
     graph: Graph,
     terms: &'a Terms,
     written: HashMap<Id, NodeId>,
+}
+
+impl Page<'_> {
+    fn bindings(&mut self, env: &Env) -> Bindings {
+        let mut one = |value: &Value| match value {
+            Value::Class(x) => Bound::Nodes(vec![self.class(*x)]),
+            Value::Classes(all) => Bound::Nodes(all.iter().map(|x| self.class(*x)).collect()),
+            Value::Factors(all) => Bound::Factors(all.iter().map(|(x, e)| (self.class(*x), *e)).collect()),
+            Value::Addends(all, c) => Bound::Addends(all.iter().map(|(k, x)| (*k, self.class(*x))).collect(), *c),
+            Value::Axes(axes) => Bound::Axes(*axes),
+            Value::Power(e) => Bound::Power(*e),
+            Value::Coefficient(k) => Bound::Coefficient(*k),
+            Value::Family(all) => Bound::Family(all.iter().map(|m| self.bindings(m)).collect()),
+        };
+        env.0.iter().map(|(v, value)| (*v, one(value))).collect()
+    }
 }
 
 impl Target for Page<'_> {

@@ -6,6 +6,7 @@ use super::schema::{Addend, Axes, Coefficient, Control, Factor, Power, Row, Spli
 use super::split;
 use super::term::{Data, Head, Node, Terms};
 use crate::axis::AxisSet;
+use crate::graph::Function;
 use crate::rational::Rational;
 use egg::Id;
 
@@ -134,6 +135,17 @@ impl<'a> Snapshot<'a> {
     }
 }
 
+fn function(f: Function) -> u16 {
+    match f {
+        Function::Exp => 16,
+        Function::Log => 32,
+        Function::Tanh => 64,
+        Function::Sigmoid => 128,
+        Function::Abs => 256,
+        Function::Round(_) => 512,
+    }
+}
+
 /// The kind of a node as a bit; 0 for those that no left side begins with.
 pub fn kind_of(node: &Node) -> u16 {
     match &node.head {
@@ -141,7 +153,7 @@ pub fn kind_of(node: &Node) -> u16 {
         Head::Linear(..) => 2,
         Head::Sum(_) => 4,
         Head::Maximum(_) => 8,
-        Head::Apply(f) => 16 << *f as u16,
+        Head::Apply(f) => function(*f),
         _ => 0,
     }
 }
@@ -155,7 +167,7 @@ pub fn kinds(term: &Term) -> u16 {
         Term::Linear(_) => 2,
         Term::Sum(..) => 4,
         Term::Maximum(..) => 8,
-        Term::Apply(f, _) => 16 << *f as u16,
+        Term::Apply(f, _) => function(*f),
         Term::Size(_) | Term::Number(_) => 0,
     }
 }

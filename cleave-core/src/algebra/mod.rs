@@ -5,12 +5,12 @@
 //! comes from a row of [`rules::TABLE`], and nothing here knows an extent, a tile or a name. The stages, in order: [`term`] (the
 //! e-graph), [`rules`] in the language of [`schema`], the matcher and [`mod@saturate`], [`extract`], [`select`], [`mod@derive`],
 //! [`check`].
-mod build;
+pub(crate) mod build;
 pub mod check;
 mod cost;
 pub mod derive;
 pub mod extract;
-mod matcher;
+pub(crate) mod matcher;
 mod notation;
 mod relabel;
 pub mod rules;
@@ -27,7 +27,7 @@ use crate::axis::AxisId;
 use crate::graph::Graph;
 use crate::kernel::{Algorithm, Kernel};
 use check::Unequal;
-use derive::Derivations;
+use derive::{Applied, Derivations};
 use egg::Id;
 use extract::{Extents, Extracted, Objective, Space, scenarios};
 use relabel::Relabel;
@@ -44,6 +44,8 @@ pub struct Search {
     pub algorithms: Vec<Algorithm>,
     /// Algorithms that failed the check against the source. A build that meets one fails.
     pub rejected: Vec<Unequal>,
+    /// For each algorithm the applications behind its derivation, over axes in order of use; none for the source.
+    pub chains: Vec<Vec<Applied>>,
     pub statistics: Statistics,
 }
 
@@ -92,12 +94,16 @@ pub fn search_with(kernel: &Kernel, rows: &[Row], cap: usize) -> Search {
     let derivations: Vec<Derivations> = runs.iter().map(|r| Derivations::new(&r.terms, &r.rows, &r.growth.log)).collect();
     let back = order.inverse();
     let mut algorithms = vec![Algorithm { cost: back.cost(&source.cost), graph: kernel.graph.clone(), ..source.clone() }];
+    let mut chains = vec![vec![]];
     for (name, c) in selected {
-        let derivation = derivations[c.run].steps(&c.extracted.chosen, &source.graph);
+        let applied = derivations[c.run].applied(&c.extracted.chosen, &source.graph);
+        let derivation = applied.iter().map(Applied::step).collect();
+        chains.push(applied);
         algorithms.push(Algorithm { name, graph: back.back(&c.extracted.graph, &kernel.graph), cost: back.cost(&c.cost), derivation })
     }
     let (algorithms, rejected) = checked(kernel, algorithms);
-    Search { algorithms, rejected, statistics }
+    let (algorithms, chains) = algorithms.into_iter().map(|(i, a)| (a, std::mem::take(&mut chains[i]))).unzip();
+    Search { algorithms, rejected, chains, statistics }
 }
 
 /// A saturated e-graph of a kernel.
@@ -135,8 +141,8 @@ fn extracted(graph: &Graph, run: &Run, scenarios: &[Extents]) -> Vec<Extracted> 
     found
 }
 
-/// Splits algorithms into those that are equal to the first one, numerically, and those that are not.
-fn checked(kernel: &Kernel, algorithms: Vec<Algorithm>) -> (Vec<Algorithm>, Vec<Unequal>) {
+/// Splits algorithms into those that are equal to the first one, numerically, with their places, and those that are not.
+fn checked(kernel: &Kernel, algorithms: Vec<Algorithm>) -> (Vec<(usize, Algorithm)>, Vec<Unequal>) {
     let samples = if algorithms.len() > 1 { check::samples(&kernel.graph, 1) } else { vec![] };
     let (mut equal, mut rejected) = (vec![], vec![]);
     for (i, a) in algorithms.into_iter().enumerate() {
@@ -149,7 +155,7 @@ fn checked(kernel: &Kernel, algorithms: Vec<Algorithm>) -> (Vec<Algorithm>, Vec<
                 found: d.found,
                 extents: d.extents,
             }),
-            _ => equal.push(a),
+            _ => equal.push((i, a)),
         }
     }
     (equal, rejected)

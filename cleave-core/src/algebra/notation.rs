@@ -122,6 +122,7 @@ impl Display for Guard {
             Guard::RootOf(e, v) => write!(f, "{e} is even or {v} >= 0"),
             Guard::InverseOf(e, v) => write!(f, "{e} > 0 or {v} is no predicate"),
             Guard::DivisorOf(e, v) => write!(f, "{e} > 0 or {v} is not 0"),
+            Guard::HasValue(v) => write!(f, "{v}.. has a value"),
         }
     }
 }

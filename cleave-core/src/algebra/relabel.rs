@@ -54,9 +54,11 @@ impl Relabel {
         a.indices.iter_mut().for_each(|x| x.0 = self.axis(x.0));
         a.extents.iter_mut().for_each(|x| x.0 = self.axis(x.0));
         a.tables.iter_mut().for_each(|x| x.0.access = self.access(&x.0.access));
+        a.quotients.iter_mut().for_each(|x| x.0.of = self.atom(&x.0.of));
         a.indices.sort();
         a.extents.sort();
         a.tables.sort();
+        a.quotients.sort();
         a
     }
     /// All of a graph but its nodes.
@@ -64,7 +66,10 @@ impl Relabel {
         let mut g = graph.without_nodes();
         graph.axes.iter().enumerate().for_each(|(old, axis)| g.axes[self.to[old].0 as usize] = axis.clone());
         g.equal.iter_mut().for_each(|(a, b)| (*a, *b) = (self.axis(*a), self.axis(*b)));
-        g.inputs.iter_mut().for_each(|i| i.storage = self.access(&i.storage));
+        for i in &mut g.inputs {
+            i.storage = self.access(&i.storage);
+            i.extent = i.extent.map(|a| self.axis(a))
+        }
         let clauses = |p: &Predicate| p.clauses.iter().map(|c| c.iter().map(|a| self.atom(a)).collect()).collect();
         g.predicates = graph.predicates.iter().map(|p| Predicate { clauses: clauses(p) }).collect();
         for output in &mut g.outputs {

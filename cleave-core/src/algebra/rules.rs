@@ -76,7 +76,7 @@ pub const TABLE: &[Row] = &[
         )
     },
     Row {
-        guards: &[G::Disjoint(Axes('A'), Axes('B')), G::Disjoint(Free('r'), Axes('B'))],
+        guards: &[G::Disjoint(Axes('A'), Axes('B')), G::Disjoint(Free('r'), Axes('B')), G::HasValue('r')],
         control: &[C::AtMost(LONGEST, &['r'])],
         ..row(
             "merge contractions",
@@ -99,6 +99,7 @@ pub const TABLE: &[Row] = &[
         ..row("sum of a linear form", Sum(Is('A'), &Linear(&[A::Groups('t', 'g')])), Linear(&[A::Every('t', K::One, &Sum(Is('A'), &Any('g')))]))
     },
     Row {
+        guards: &[G::HasValue('r')],
         split: Split::Groups(Key::Reduced('A')),
         ..row(
             "distribute",
@@ -107,6 +108,7 @@ pub const TABLE: &[Row] = &[
         )
     },
     Row {
+        guards: &[G::HasValue('r')],
         split: Split::Groups(Key::Reduced('A')),
         control: &[C::Cancels],
         ..row(
@@ -119,12 +121,14 @@ pub const TABLE: &[Row] = &[
         )
     },
     Row {
+        guards: &[G::HasValue('r')],
         replaces: Some('y'),
         split: Split::Groups(Key::Reduced('A')),
         control: &[C::First],
         ..row("distribute within an addend", Sum(Is('A'), &Named('y', &NESTED)), UNNESTED)
     },
     Row {
+        guards: &[G::HasValue('r')],
         replaces: Some('y'),
         split: Split::Groups(Key::Reduced('A')),
         control: &[C::First],
@@ -170,12 +174,14 @@ pub const TABLE: &[Row] = &[
         )
     },
     Row {
+        guards: &[G::HasValue('r')],
         replaces: Some('y'),
         split: Split::Groups(Key::Beside('r')),
         control: &[C::First],
         ..row("distribute within an exponent", Apply(Exp, &Named('y', &NESTED)), UNNESTED)
     },
     Row {
+        guards: &[G::HasValue('r')],
         split: Split::Groups(Key::Beside('r')),
         ..row(
             "distribute an exponent",

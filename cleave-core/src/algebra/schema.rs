@@ -27,6 +27,32 @@ pub enum Term {
     Number(i64),
 }
 
+impl Term {
+    /// The terms directly below.
+    pub fn parts(&self) -> Vec<&Term> {
+        match self {
+            Term::Any(_) | Term::Size(_) | Term::Number(_) => vec![],
+            Term::Named(_, x) | Term::Sum(_, x) | Term::Maximum(_, x, _) | Term::Apply(_, x) => vec![x],
+            Term::Product(factors) => {
+                let part = |f| match f {
+                    &Factor::One(ref t, _) => Some(t),
+                    &Factor::Every(_, t, _) => Some(t),
+                    Factor::Many(_) => None,
+                };
+                factors.iter().filter_map(part).collect()
+            }
+            Term::Linear(addends) => {
+                let part = |a| match a {
+                    &Addend::One(_, ref t) => Some(t),
+                    &Addend::Every(_, _, t) | &Addend::Pairs(_, _, _, t) => Some(t),
+                    Addend::Many(_) | Addend::Groups(..) => None,
+                };
+                addends.iter().filter_map(part).collect()
+            }
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Factor {
     One(Term, Power),
@@ -104,6 +130,8 @@ pub enum Guard {
     InverseOf(Var, Var),
     /// The power is positive, or the term is not zero.
     DivisorOf(Var, Var),
+    /// Members of negative power are not zero, those under a root not negative: no 0 beside the multiset hides that it has no value.
+    HasValue(Var),
 }
 
 /// Which partitions of a multiset the search tries.
@@ -166,4 +194,17 @@ pub struct Row {
     pub guards: &'static [Guard],
     pub split: Split,
     pub control: &'static [Control],
+}
+
+impl Row {
+    /// The part of the left side that the right side replaces.
+    pub fn replaced(&self) -> &Term {
+        fn named(term: &Term, v: Var) -> Option<&Term> {
+            match term {
+                Term::Named(w, inner) if *w == v => Some(inner),
+                _ => term.parts().into_iter().find_map(|t| named(t, v)),
+            }
+        }
+        self.replaces.and_then(|v| named(&self.left, v)).unwrap_or(&self.left)
+    }
 }

@@ -37,7 +37,7 @@ fn variables(guard: &Guard) -> [Var; 2] {
     };
     match guard {
         Guard::Disjoint(a, b) => [of(a), of(b)],
-        Guard::NonZero(v) | Guard::NonNegative(v) | Guard::Positive(v) | Guard::Negative(v) | Guard::NoPredicate(v) => [*v, *v],
+        Guard::NonZero(v) | Guard::NonNegative(v) | Guard::Positive(v) | Guard::Negative(v) | Guard::NoPredicate(v) | Guard::HasValue(v) => [*v, *v],
         Guard::RootOf(v, w) | Guard::InverseOf(v, w) | Guard::DivisorOf(v, w) => [*v, *w],
     }
 }
@@ -64,6 +64,16 @@ fn holds(snapshot: &Snapshot, guard: &Guard, outer: &Env, inner: &Env) -> bool {
         Guard::RootOf(e, x) => power(e) % 2 == 0 || all(x, &|d| d.nonnegative),
         Guard::InverseOf(e, x) => power(e) > 0 || all(x, &|d| !d.predicate),
         Guard::DivisorOf(e, x) => power(e) > 0 || all(x, &|d| d.nonzero),
+        Guard::HasValue(v) => match get(v) {
+            Some(Value::Factors(all)) => {
+                let fine = |(x, e): &(Id, i8)| {
+                    let data = snapshot.class(*x).data;
+                    (*e > 0 || data.nonzero) && (e % 2 == 0 || data.nonnegative)
+                };
+                all.iter().all(fine)
+            }
+            _ => true,
+        },
     }
 }
 

@@ -187,6 +187,8 @@ impl Analysis<Node> for Facts {
             Head::Number(r) => (!r.is_negative(), !r.is_zero()),
             Head::Size(_) | Head::Apply(Function::Exp | Function::Sigmoid) => (true, true),
             Head::Apply(Function::Abs) => (true, child(0).nonzero),
+            // what is tiny rounds to 0
+            Head::Apply(Function::Round(_)) => (child(0).nonnegative, false),
             Head::Apply(Function::Log | Function::Tanh) | Head::Tuple => (false, false),
             Head::Product(e) => {
                 let squares = node.children.iter().zip(e).all(|(c, e)| e % 4 == 0 || terms[*c].data.nonnegative);

@@ -1,10 +1,9 @@
 //! What a build script does: find the kernels of a package, make their plans, compile them, write the plan files.
 //!
 //! The files in order: [`settings`] reads the environment, [`scan`] finds sources, [`pipeline`] takes a kernel through the stages
-//! ([`screen`] drops algorithms that are less accurate than the source, [`menu`] code that no device would choose), [`nvcc`] compiles, [`cache`] keeps results by content. A fault in
+//! ([`screen`] drops algorithms that are less accurate than the source), [`nvcc`] compiles, [`cache`] keeps results by content. A fault in
 //! a kernel never fails the script: the macro reports it at its place, and a kernel without a plan file is the macro's to report too.
 pub mod cache;
-mod menu;
 pub mod nvcc;
 mod parallel;
 pub mod pipeline;
@@ -13,6 +12,7 @@ mod screen;
 pub mod settings;
 
 use crate::frontend;
+use crate::frontend::shared::{self, Shared};
 use crate::kernel::Kernel;
 use crate::plan::PlanFile;
 use cache::{Cache, hash, write_whole};
@@ -100,8 +100,11 @@ pub fn build(settings: &Settings) -> Report {
     let start = Instant::now();
     // equal kernels in two files, or under two paths, are one
     let mut kernels: BTreeMap<(String, u64), Kernel> = BTreeMap::new();
-    for source in scan::sources(&settings.manifest) {
-        for found in frontend::scan(&source.text).unwrap_or_default() {
+    let sources = scan::sources(&settings.manifest);
+    let mut shared = Shared::default();
+    sources.iter().for_each(|s| shared.extend(Shared::of_text(&s.text)));
+    for source in sources {
+        for found in frontend::scan(&source.text, &shared).unwrap_or_default() {
             if let Ok(kernel) = found.kernel {
                 kernels.insert((kernel.name.clone(), frontend::key(&kernel)), kernel);
             }
@@ -112,6 +115,9 @@ pub fn build(settings: &Settings) -> Report {
         report.warnings.push(format!("{}: {e}", settings.out.display()));
         return report;
     }
+    if let Err(e) = write_whole(&settings.out.join(shared::FILE), shared.text().as_bytes()) {
+        report.warnings.push(format!("{}: {e}", settings.out.display()))
+    }
     let kernels: Vec<Kernel> = kernels.into_values().collect();
     let nvcc = if kernels.is_empty() || settings.archs.is_empty() { None } else { Nvcc::find() };
     if nvcc.is_none() && !settings.archs.is_empty() && !kernels.is_empty() {
@@ -120,7 +126,7 @@ pub fn build(settings: &Settings) -> Report {
     }
     let cache = Cache::new(settings.cache.clone());
     let basis = basis(settings, nvcc.as_ref());
-    let drafts = parallel::map(settings.jobs, &kernels, |kernel| draft(kernel, basis, &cache, nvcc.is_some()));
+    let drafts = parallel::map(settings.jobs, &kernels, |kernel| draft(kernel, basis, &cache));
     let mut drafts: Vec<Draft> = kernels
         .iter()
         .zip(drafts)
@@ -157,12 +163,12 @@ fn basis(settings: &Settings, nvcc: Option<&Nvcc>) -> u64 {
     hash(&[env!("CARGO_PKG_VERSION").as_bytes(), &compiler, archs.as_bytes(), nvcc.map_or("", |n| &n.version).as_bytes()])
 }
 
-fn draft(kernel: &Kernel, basis: u64, cache: &Cache, compiled: bool) -> Draft {
+fn draft(kernel: &Kernel, basis: u64, cache: &Cache) -> Draft {
     let cache_key = hash(&[&basis.to_le_bytes(), frontend::print(kernel).as_bytes()]);
     if let Some(file) = cache.get(cache_key).and_then(|bytes| PlanFile::from_bytes(&bytes)) {
         return Draft { file, cache_key, cached: true, times: Times::default(), complete: true };
     }
-    let (file, times) = pipeline::plan(kernel, compiled);
+    let (file, times) = pipeline::plan(kernel);
     Draft { file, cache_key, cached: false, times, complete: true }
 }
 

@@ -1,6 +1,6 @@
 //! One kernel through all stages but nvcc. In: a checked kernel. Out: its plan file with sources and without images, and the time of
 //! each stage.
-use super::{menu, screen};
+use super::screen;
 use crate::device::Target;
 use crate::kernel::Kernel;
 use crate::plan::{Instance, Module, PlanFile, VERSION};
@@ -8,7 +8,7 @@ use crate::{algebra, emit, frontend, schedule};
 use std::time::{Duration, Instant};
 
 /// The stages whose times are told.
-pub const STAGES: [&str; 6] = ["search", "schedule", "screen", "emit", "menu", "nvcc"];
+pub const STAGES: [&str; 5] = ["search", "schedule", "screen", "emit", "nvcc"];
 
 /// The time of each of [`STAGES`].
 pub type Times = [Duration; STAGES.len()];
@@ -20,8 +20,8 @@ fn timed<T>(time: &mut Duration, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// `compiled`: nvcc follows, so the menu is cut to what is worth its time.
-pub fn plan(kernel: &Kernel, compiled: bool) -> (PlanFile, Times) {
+/// The plan file of a kernel, and the time of each stage.
+pub fn plan(kernel: &Kernel) -> (PlanFile, Times) {
     let mut times = Times::default();
     let found = timed(&mut times[0], || algebra::search(kernel).algorithms);
     let scheduled: Vec<_> = timed(&mut times[1], || found.iter().map(|a| schedule::programs(0, &a.graph, &kernel.bounds)).collect());
@@ -51,9 +51,6 @@ pub fn plan(kernel: &Kernel, compiled: bool) -> (PlanFile, Times) {
         };
         kernel.instances().into_iter().map(instance).collect()
     });
-    let mut file = PlanFile { version: VERSION, key: frontend::key(kernel), kernel: kernel.clone(), algorithms, programs, instances };
-    if compiled {
-        timed(&mut times[4], || menu::prune(&mut file))
-    }
+    let file = PlanFile { version: VERSION, key: frontend::key(kernel), kernel: kernel.clone(), algorithms, programs, instances };
     (file, times)
 }

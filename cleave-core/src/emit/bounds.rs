@@ -5,7 +5,7 @@ use super::part::Context;
 use crate::axis::AxisId;
 use crate::graph::{NodeId, Op};
 use crate::predicate::{Atom, Table};
-use crate::tile::{DimId, Loop, Role};
+use crate::tile::{DimSet, Loop, Role, Statement};
 
 /// Names of a loop's bounds: positions `[low, high)` are visited, of which `[full_low, full_high)` need no mask.
 pub struct Bounds {
@@ -20,12 +20,12 @@ pub struct Bounds {
 }
 
 impl Context<'_> {
-    /// The first and the last index of an axis in the block's tile.
-    fn range(&self, axis: AxisId) -> (String, String) {
+    /// The first and the last index of an axis in the tile at hand, inside the loops over `open`.
+    fn range(&self, axis: AxisId, open: DimSet) -> (String, String) {
         let dim = self.part.dim_of(axis).expect("every axis of a part has a dim");
         let d = self.part.dim(dim);
         let grid = self.part.grid.contains(&dim);
-        if d.role == Role::Chip && !grid {
+        if !grid && (d.role == Role::Chip || !open.contains(dim)) {
             return ("0".into(), format!("({} - 1)", self.extent(axis)));
         }
         let (start, size, tile) = (self.start(dim), self.size(dim), self.tile(dim));
@@ -49,20 +49,34 @@ impl Context<'_> {
         (format!("({whole} ? {first} : 0)"), format!("({whole} ? {last} : {} - 1)", self.extent(axis)))
     }
     /// A bound of an atom without its term in `axis`, over the block's tile: the greatest value or the least. `None` if a
-    /// table varies within the tile.
-    fn rest(&self, atom: &Atom, axis: AxisId, greatest: bool) -> Option<String> {
+    /// table varies within the tile. No quotient varies along the axis.
+    fn rest(&self, atom: &Atom, axis: AxisId, open: DimSet, greatest: bool) -> Option<String> {
         let wide = |t: &Table| self.part.dims_of(t.access.axes()).iter().any(|d| self.tile(d) > 1 || !self.part.grid.contains(&d));
-        if atom.tables.iter().any(|t| wide(&t.0)) {
+        if atom.all_tables().into_iter().any(wide) {
             return None;
         }
         let mut rest = atom.clone();
         rest.indices.retain(|i| i.0 != axis);
-        let coefficient = |a: AxisId| rest.indices.iter().find(|i| i.0 == a).map_or(0, |i| i.1);
-        let index = |a: AxisId| {
-            let (first, last) = self.range(a);
-            if (coefficient(a) > 0) == greatest { last } else { first }
+        let index = |a: AxisId, greatest: bool| {
+            let (first, last) = self.range(a, open);
+            if greatest { last } else { first }
         };
-        Some(self.affine(&rest, &index, &|t| self.table(t, &|d| self.start(d))))
+        Some(self.affine(&rest, greatest, &index, &|t| self.table(t, &|d| self.start(d))))
+    }
+    /// The dims of the loops around a loop; of one that stands in several places, those around all of them.
+    fn around(&self, wanted: &Loop) -> DimSet {
+        fn walk(body: &[Statement], wanted: &Loop, open: DimSet, found: &mut Option<DimSet>) {
+            for s in body {
+                let Statement::Loop(l) = s else { continue };
+                if l == wanted {
+                    *found = Some(found.map_or(open, |f| f.intersection(open)))
+                }
+                walk(&l.body, wanted, open.union(DimSet::of(l.dim)), found)
+            }
+        }
+        let mut found = None;
+        walk(&self.part.body, wanted, DimSet::EMPTY, &mut found);
+        found.unwrap_or_default()
     }
     /// The atoms of every conjunction of a domain.
     fn clauses(&self, domain: &[Vec<NodeId>]) -> Vec<Vec<Atom>> {
@@ -81,7 +95,7 @@ impl Context<'_> {
     }
     /// Declares the bounds of a loop, those of its full tiles too if they are wanted.
     pub fn loop_bounds(&self, code: &mut Code, l: &Loop, full: bool) -> Bounds {
-        let (dim, size) = (self.dim_name(l.dim), self.size(l.dim));
+        let (dim, size, open) = (self.dim_name(l.dim), self.size(l.dim), self.around(l));
         let names = ["low", "high", "full_low", "full_high"].map(|n| self.name(&format!("{n} of dim {}", l.dim.0), &format!("{dim}_{n}")));
         let [low, high, mut full_low, full_high] = names;
         let axes = &self.part.dim(l.dim).axes;
@@ -92,13 +106,13 @@ impl Context<'_> {
             code.line(format!("const int {low} = 0, {high} = {size};"))
         } else if let [clause] = &clauses[..] {
             code.line(format!("int {low} = 0, {high} = {size};"));
-            self.clip(code, clause, l.dim, axes[0], true, &low, &high)
+            self.clip(code, clause, open, axes[0], true, &low, &high)
         } else {
             code.line(format!("int {low} = {size}, {high} = 0;"));
             for clause in &clauses {
                 code.open("{");
                 code.line(format!("int low = 0, high = {size};"));
-                self.clip(code, clause, l.dim, axes[0], true, "low", "high");
+                self.clip(code, clause, open, axes[0], true, "low", "high");
                 code.line(format!("if (low < high) {{ {low} = cleave::least({low}, low); {high} = cleave::most({high}, high); }}"));
                 code.close("}")
             }
@@ -108,7 +122,8 @@ impl Context<'_> {
         }
         let mut held = vec![];
         if axes.len() == 1 && clauses.len() == 1 {
-            left = clauses[0].iter().any(|a| a.indices.iter().any(|i| i.0 == axes[0] && i.1 > 0))
+            let rises = |a: Atom| a.indices.iter().any(|i| i.0 == axes[0] && i.1 > 0);
+            left = clauses[0].iter().any(|a| a.solvable(axes[0]).is_none_or(rises))
         }
         if !left {
             full_low = low.clone()
@@ -119,7 +134,7 @@ impl Context<'_> {
             _ if !full => {}
             [conjunction] if axes.len() == 1 && clauses.len() == 1 => {
                 code.line(format!("int {full_high} = {high};"));
-                self.clip(code, &clauses[0], l.dim, axes[0], false, &full_low, &full_high);
+                self.clip(code, &clauses[0], open, axes[0], false, &full_low, &full_high);
                 held = conjunction.clone()
             }
             [] => code.line(format!("const int {full_high} = {high};")),
@@ -129,10 +144,11 @@ impl Context<'_> {
     }
     /// Clips `[low, high)` to where every atom can hold (`any`) or holds for every row.
     #[allow(clippy::too_many_arguments)]
-    fn clip(&self, code: &mut Code, clause: &[Atom], _dim: DimId, axis: AxisId, any: bool, low: &str, high: &str) {
+    fn clip(&self, code: &mut Code, clause: &[Atom], open: DimSet, axis: AxisId, any: bool, low: &str, high: &str) {
         for atom in clause {
-            let k = atom.indices.iter().find(|i| i.0 == axis).map_or(0, |i| i.1);
-            let Some(rest) = self.rest(atom, axis, any) else {
+            let atom = atom.solvable(axis);
+            let k = atom.as_ref().and_then(|a| a.indices.iter().find(|i| i.0 == axis)).map_or(0, |i| i.1);
+            let Some(rest) = atom.and_then(|a| self.rest(&a, axis, open, any)) else {
                 if !any {
                     code.line(format!("{high} = {low};"))
                 }

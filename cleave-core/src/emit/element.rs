@@ -30,13 +30,18 @@ impl Context<'_> {
             Op::Predicate(_) => format!("({} ? 1.0f : 0.0f)", self.condition(site, node)),
             Op::Input { input, access } => self.direct(site, *input, access),
             Op::Apply(Function::Exp) => self.exponential(site, operands[0]),
+            Op::Apply(Function::Round(to)) => match to.resolve(self.types) {
+                DType::F16 => format!("cleave::to_float(cleave::to_f16({}))", element(&operands[0])),
+                DType::BF16 => format!("cleave::to_float(cleave::to_bf16({}))", element(&operands[0])),
+                DType::F32 | DType::I32 => element(&operands[0]),
+            },
             Op::Apply(f) => {
                 let name = match f {
                     Function::Log => "log",
                     Function::Tanh => "tanh",
                     Function::Sigmoid => "sigmoid",
                     Function::Abs => "absolute",
-                    Function::Exp => unreachable!("matched above"),
+                    Function::Exp | Function::Round(_) => unreachable!("matched above"),
                 };
                 format!("cleave::{name}({})", element(&operands[0]))
             }
@@ -122,12 +127,12 @@ impl Context<'_> {
             _ => out.push((scale, factors.to_vec(), node)),
         }
     }
-    /// `(factor text, node)` if a node is one held value times scalars.
-    pub fn scaled(&self, site: &dyn Site, node: NodeId) -> Option<(String, NodeId)> {
+    /// `(number, factor text, node)` if a node is one held value times a number and scalars.
+    pub fn scaled(&self, site: &dyn Site, node: NodeId) -> Option<(f64, String, NodeId)> {
         let (mut terms, mut constant) = (vec![], 0.0);
         self.terms(site, node, 1.0, &[], &mut terms, &mut constant);
         match &terms[..] {
-            [(k, factors, x)] if constant == 0.0 && *x != node && site.value(*x).is_some() => Some((factor_text(*k, factors), *x)),
+            [(k, factors, x)] if constant == 0.0 && *x != node && site.value(*x).is_some() => Some((*k, factor_text(*k, factors), *x)),
             _ => None,
         }
     }

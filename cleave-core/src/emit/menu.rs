@@ -1,15 +1,18 @@
 //! The menu: which placements and tiles an instance of a kernel is compiled for.
-use super::code::Words;
+use super::code::{Code, Words};
 use super::fragment::{self, Shape};
+use super::hopper::wgmma::{self, Instruction};
+use super::hopper::{self, Knobs};
 use super::part::{Context, Refusal};
-use super::{PTX, TILE, VECTOR, shared, vector};
+use super::{PTX, PTX_90, TILE, TILE_90, VECTOR, shared, vector};
 use crate::axis::{AxisId, AxisSet};
 use crate::device::Target;
 use crate::dtype::DType;
 use crate::graph::Op;
 use crate::kernel::Kernel;
-use crate::plan::{Entry, Guard, Launch};
+use crate::plan::{Entry, Guard, Launch, TensorMap};
 use crate::tile::{DimId, Part, Program, Role, Statement};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// Entries, the translation units that they name, and why placements were not possible.
@@ -27,6 +30,7 @@ pub enum Placement {
     Shared,
     Fragment(Size),
     Vector(vector::Plan),
+    Hopper(Knobs),
 }
 
 /// A choice of tiles on tensor cores: how many rows a block has, and up to which extent dims are on chip.
@@ -53,11 +57,15 @@ impl Placement {
         match self {
             Placement::Shared => "shared tiles".into(),
             Placement::Vector(plan) => plan.name(),
+            Placement::Hopper(knobs) => knobs.name(),
             Placement::Fragment(s) => {
                 let warps = if s.warps == 4 { String::new() } else { format!(", {} warps", s.warps) };
                 format!("tensor cores, {:?} tiles, on chip up to {}{}{warps}", s.rows, s.chip, if s.aligned { ", aligned" } else { "" }).to_lowercase()
             }
         }
+    }
+    fn target(&self) -> Target {
+        if let Placement::Hopper(_) = self { Target::Hopper } else { Target::Portable }
     }
 }
 
@@ -111,21 +119,25 @@ pub fn instance(kernel: &Kernel, types: &[DType], programs: &[Program], target: 
 /// [`instance`], with the reasons for what is missing.
 pub fn emission(kernel: &Kernel, types: &[DType], programs: &[Program], target: Target) -> Emission {
     let mut all = Emission::default();
-    if target != Target::Portable {
-        return all;
-    }
-    let mut add = |number: usize, placement: Placement| match place(kernel, types, &programs[number], number, &placement, all.modules.len() as u32) {
-        Ok((entry, source)) => {
-            all.entries.push(entry);
-            all.modules.push((target, source));
-            true
-        }
-        Err(reason) => {
-            all.refusals.push((number as u32, placement.name(), reason));
-            false
-        }
-    };
+    let mut add = |number: usize, placement: Placement| all.add(kernel, types, programs, number, placement);
     let wide = types.iter().any(|t| t.bytes() > 2) || types.is_empty();
+    match target {
+        Target::Cpu => return all,
+        Target::Portable => {}
+        Target::Hopper if wide => return all,
+        Target::Hopper => {
+            for group in &groups(programs) {
+                // the best program that can be placed with any choice of tiles
+                for &number in group {
+                    let placed = Knobs::menu(&programs[number]).iter().filter(|k| add(number, Placement::Hopper(**k))).count();
+                    if placed > 0 {
+                        break;
+                    }
+                }
+            }
+            return all;
+        }
+    }
     let groups = groups(programs);
     let single = groups.len() == 1;
     for group in &groups {
@@ -166,9 +178,32 @@ pub fn emission(kernel: &Kernel, types: &[DType], programs: &[Program], target: 
     all
 }
 
-/// A program under a placement that the menu may not hold, as the only module of its entry: to compare placements.
-pub fn variant(kernel: &Kernel, types: &[DType], programs: &[Program], number: usize, placement: &Placement) -> Result<(Entry, String), Refusal> {
-    place(kernel, types, &programs[number], number, placement, 0)
+/// Every program under given placements, for comparing them.
+pub fn variants(kernel: &Kernel, types: &[DType], programs: &[Program], placements: &[Placement]) -> Emission {
+    let mut all = Emission::default();
+    for group in groups(programs) {
+        for placement in placements {
+            let _ = group.iter().find(|number| all.add(kernel, types, programs, **number, *placement));
+        }
+    }
+    all
+}
+
+impl Emission {
+    /// Adds an entry, or the reason why there is none.
+    pub fn add(&mut self, kernel: &Kernel, types: &[DType], programs: &[Program], number: usize, placement: Placement) -> bool {
+        match place(kernel, types, &programs[number], number, &placement, self.modules.len() as u32) {
+            Ok((entry, source)) => {
+                self.entries.push(entry);
+                self.modules.push((placement.target(), source));
+                true
+            }
+            Err(reason) => {
+                self.refusals.push((number as u32, placement.name(), reason));
+                false
+            }
+        }
+    }
 }
 
 /// What a program computes by products of matrices: the axes of each, sorted.
@@ -255,7 +290,7 @@ impl Work {
 /// One entry: a program under a placement.
 fn place(kernel: &Kernel, types: &[DType], program: &Program, number: usize, placement: &Placement, module: u32) -> Result<(Entry, String), Refusal> {
     let bound_of = |axis: AxisId| program.bounds.iter().find(|b| b.0 == axis).map(|b| b.1 as u32);
-    let mut source = header(kernel, types, program, placement);
+    let (mut source, mut instructions, mut schedules) = (String::new(), Default::default(), String::new());
     let (mut launches, mut tiles, mut guards) = (vec![], vec![], vec![]);
     for (l, parts) in program.launches.iter().enumerate() {
         let symbol = super::code::identifier(&format!("{}_{number}_{l}", kernel.name));
@@ -263,6 +298,7 @@ fn place(kernel: &Kernel, types: &[DType], program: &Program, number: usize, pla
         let words = Words::default();
         let (mut text, mut calls, mut launch_tiles, mut partial_bytes, mut shared_bytes) = (String::new(), vec![], vec![], vec![], 0);
         let mut threads: Option<u32> = None;
+        let mut maps: Vec<TensorMap> = vec![];
         for (i, part) in parts.iter().enumerate() {
             let bound = |d: DimId| {
                 let product: Option<u32> = part.dim(d).axes.iter().map(|a| bound_of(*a)).product();
@@ -302,6 +338,21 @@ fn place(kernel: &Kernel, types: &[DType], program: &Program, number: usize, pla
                     write_part(&mut text, &cx, part, &name, &params, placed.body.text());
                     (tiles, placed, shape.threads())
                 }
+                Placement::Hopper(knobs) => {
+                    // a block has one part, and no split
+                    let knobs = Knobs { persistent: knobs.persistent && parts.len() == 1, ..*knobs };
+                    let part = Part { split: false, ..part.clone() };
+                    let (tiles, shape) = knobs.shape(&part, &bound)?;
+                    let cx = Context::new(&part, i as u32, types, &tiles, &words, outputs);
+                    let mut placed = hopper::place(&cx, shape, maps.len())?;
+                    let body = std::mem::take(&mut placed.body);
+                    write_function(&mut text, &cx, &part, &name, &params, vec![], &body);
+                    maps.append(&mut placed.maps);
+                    instructions = &instructions | &placed.instructions;
+                    placed.schedule.lines().for_each(|l| schedules += &format!("// {l}\n"));
+                    let placed = shared::Placed { body: Code::at(0), shared_bytes: placed.shared_bytes, partial_bytes: 0, guards: placed.guards };
+                    (tiles, placed, shape.threads())
+                }
             };
             if *threads.get_or_insert(threads_of_part) != threads_of_part {
                 return Err("parts of one launch have other numbers of threads".into());
@@ -318,7 +369,8 @@ fn place(kernel: &Kernel, types: &[DType], program: &Program, number: usize, pla
         }
         let firsts: Vec<usize> = (1..parts.len()).map(|i| words.index(crate::plan::Word::FirstBlock(i as u32))).collect();
         let threads = threads.unwrap_or(32);
-        writeln!(source, "struct {params} {{ cleave::u64 w[{}]; }};\n", words.count().max(1)).expect("a string takes all text");
+        let first = if maps.is_empty() { String::new() } else { format!("cleave::TensorMap maps[{}]; ", maps.len()) };
+        writeln!(source, "struct {params} {{ {first}cleave::u64 w[{}]; }};\n", words.count().max(1)).expect("a string takes all text");
         source += &text;
         writeln!(source, "CLEAVE_KERNEL({threads}, 1) {symbol}(CLEAVE_PARAMS {params} p) {{").expect("a string takes all text");
         writeln!(source, "  const int block = cleave::block();").expect("a string takes all text");
@@ -330,12 +382,14 @@ fn place(kernel: &Kernel, types: &[DType], program: &Program, number: usize, pla
             writeln!(source, "{call}").expect("a string takes all text")
         }
         source += "}\n\n";
-        let (tensor_cores, vector) = (matches!(placement, Placement::Fragment(_)), matches!(placement, Placement::Vector(_)));
-        launches.push(Launch { module, symbol, threads, shared_bytes, tensor_cores, vector, words: words.into_list(), partial_bytes });
+        let (tensor_cores, vector) = (matches!(placement, Placement::Fragment(_) | Placement::Hopper(_)), matches!(placement, Placement::Vector(_)));
+        let persistent = matches!(placement, Placement::Hopper(k) if k.persistent && parts.len() == 1);
+        launches.push(Launch { module, symbol, threads, shared_bytes, tensor_cores, vector, maps, words: words.into_list(), persistent, partial_bytes });
         tiles.push(launch_tiles)
     }
     guards.extend(chip_guards(program, &tiles));
-    Ok((Entry { program: number as u32, target: Target::Portable, tiles, launches, guards }, source))
+    let source = header(kernel, types, program, placement, &instructions) + &schedules + &source;
+    Ok((Entry { program: number as u32, target: placement.target(), tiles, launches, guards }, source))
 }
 
 /// On-chip axes are at most as long as their tiles.
@@ -360,24 +414,32 @@ fn chip_guards(program: &Program, tiles: &crate::plan::Tiles) -> Vec<Guard> {
     guards
 }
 
-fn header(kernel: &Kernel, types: &[DType], program: &Program, placement: &Placement) -> String {
+fn header(kernel: &Kernel, types: &[DType], program: &Program, placement: &Placement, instructions: &BTreeSet<Instruction>) -> String {
     let types = kernel.params.iter().zip(types).map(|(p, t)| format!("{} = {t}", p.name)).collect::<Vec<_>>().join(", ");
     let name: String = program.name.chars().map(|c| if c == '\n' || c == '\\' { ' ' } else { c }).collect();
-    let more = if matches!(placement, Placement::Vector(_)) { VECTOR } else { "" };
-    format!("// {}{}: {name}; {}\n{PTX}{TILE}{more}\n", kernel.name, if types.is_empty() { String::new() } else { format!(" ({types})") }, placement.name())
+    let types = if types.is_empty() { String::new() } else { format!(" ({types})") };
+    let more = match placement {
+        Placement::Hopper(_) => format!("{PTX_90}{}{TILE_90}", wgmma::wrappers(instructions)),
+        Placement::Vector(_) => VECTOR.into(),
+        _ => String::new(),
+    };
+    format!("// {}{types}: {name}; {}\n{PTX}{TILE}{more}\n", kernel.name, placement.name())
 }
 
 fn write_part(text: &mut String, cx: &Context, part: &Part, name: &str, params: &str, body: &str) {
+    // extents of packed dims first, then the position, then tables read at it
     let grid = cx.grid_lines();
-    let hoisted = cx.take_hoisted();
+    let (late, early): (Vec<String>, Vec<String>) = cx.take_hoisted().into_iter().partition(|h| h.contains(" ? "));
+    write_function(text, cx, part, name, params, early.into_iter().chain(grid).chain(late).collect(), body)
+}
+
+fn write_function(text: &mut String, cx: &Context, part: &Part, name: &str, params: &str, head: Vec<String>, body: &str) {
     let mut w = |s: String| writeln!(text, "{s}").expect("a string takes all text");
     let dims: Vec<String> = part.grid.iter().map(|d| cx.dim_name(*d)).collect();
     w(format!("// grid: {}", if dims.is_empty() { "one item".into() } else { dims.join(", ") }));
     w(format!("static CLEAVE_DEVICE void {name}(const {params}& p, int block) {{"));
     cx.words.take_constants().into_iter().for_each(|c| w(format!("  {c}")));
-    // extents of packed dims first, then the position, then tables read at it
-    let (late, early): (Vec<String>, Vec<String>) = hoisted.into_iter().partition(|h| h.contains(" ? "));
-    early.into_iter().chain(grid).chain(late).for_each(|l| w(format!("  {l}")));
+    head.into_iter().for_each(|l| w(format!("  {l}")));
     text.push_str(body);
     text.push_str("}\n\n")
 }

@@ -5,7 +5,7 @@ use crate::axis::AxisId;
 use crate::dtype::DType;
 use crate::graph::{Access, Factor, InputId, NodeId, Op};
 use crate::plan::{TensorRef, Word};
-use crate::predicate::{Atom, Table};
+use crate::predicate::{Atom, Quotient, Table};
 use crate::tile::{DimId, DimSet, Part, Role, Statement};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
@@ -26,8 +26,8 @@ pub struct Context<'a> {
     names: RefCell<HashMap<String, String>>,
     /// Declarations at the head of the part, after the words and the grid position: `(name, text)`.
     hoisted: RefCell<BTreeMap<String, String>>,
-    /// Whether items of the two innermost grid dims go by groups of rows of tiles.
-    grouped: Cell<bool>,
+    /// How many rows of tiles are a group by which items of the two innermost grid dims go; 0: they do not.
+    grouped: Cell<u32>,
 }
 
 /// Where the expression of one element stands.
@@ -50,12 +50,9 @@ pub trait Site {
     }
 }
 
-/// Rows of tiles in a group of items.
-const GROUP: u32 = 8;
-
 impl<'a> Context<'a> {
     pub fn new(part: &'a Part, number: u32, types: &'a [DType], tiles: &'a [u32], words: &'a Words, outputs: usize) -> Self {
-        Context { part, number, types, tiles, words, outputs, names: Default::default(), hoisted: Default::default(), grouped: Cell::new(false) }
+        Context { part, number, types, tiles, words, outputs, names: Default::default(), hoisted: Default::default(), grouped: Cell::new(0) }
     }
     /// A name for `what` (a key that tells things apart) as close to `wanted` as no other thing has.
     pub fn name(&self, what: &str, wanted: &str) -> String {
@@ -248,10 +245,14 @@ impl<'a> Context<'a> {
     /// `coefficient * leaf + ...` of an atom, with the leaves at a site.
     pub fn atom(&self, site: &dyn Site, atom: &Atom) -> String {
         let position = |d: DimId| site.position(d);
-        self.affine(atom, &|a| self.index(site, a), &|t| self.table(t, &position))
+        self.affine(atom, true, &|a, _| self.index(site, a), &|t| self.table(t, &position))
     }
-    pub fn affine(&self, atom: &Atom, index: &dyn Fn(AxisId) -> String, table: &dyn Fn(&Table) -> String) -> String {
-        let mut terms: Vec<(i64, String)> = atom.indices.iter().map(|(a, k)| (*k, index(*a))).collect();
+    /// The sum of an atom. `index` is told whether the greatest value of the sum over a range asks for that of the index: so it is
+    /// for `greatest` where the signs around the index multiply to a positive one.
+    pub fn affine(&self, atom: &Atom, greatest: bool, index: &dyn Fn(AxisId, bool) -> String, table: &dyn Fn(&Table) -> String) -> String {
+        let mut terms: Vec<(i64, String)> = atom.indices.iter().map(|(a, k)| (*k, index(*a, (*k > 0) == greatest))).collect();
+        let quotient = |q: &Quotient, k: i64| format!("(int)cleave::floor_divide({}, {})", self.affine(&q.of, (k > 0) == greatest, index, table), q.by);
+        terms.extend(atom.quotients.iter().map(|(q, k)| (*k, quotient(q, *k))));
         terms.extend(atom.tables.iter().map(|(t, k)| (*k, table(t))));
         terms.extend(atom.extents.iter().map(|(a, k)| (*k, self.extent(*a))));
         if atom.constant != 0 || terms.is_empty() {
@@ -297,8 +298,8 @@ impl<'a> Context<'a> {
         (s.node, s.access.clone(), dims)
     }
     /// Lets the items of the two innermost grid dims go down the columns of a group of rows before the next group.
-    pub fn group_rows(&self) {
-        self.grouped.set(true)
+    pub fn group_rows(&self, rows: u32) {
+        self.grouped.set(rows)
     }
     /// Lines that find the tile of each grid dim: `item` counts tiles, the last grid dim innermost; pieces are innermost of all.
     pub fn grid_lines(&self) -> Vec<String> {
@@ -312,13 +313,13 @@ impl<'a> Context<'a> {
         }
         let mut rest = "item".to_string();
         let mut dims = &self.part.grid[..];
-        if let (true, [outer @ .., row, column]) = (self.grouped.get(), dims) {
+        if let (size @ 1.., [outer @ .., row, column]) = (self.grouped.get(), dims) {
             let tiles = |d: DimId| self.word(Word::Tiles { part: self.number, dim: d }, &format!("tiles_{}", self.dim_name(d)));
             let (rows, columns) = (tiles(*row), tiles(*column));
             let inner = if outer.is_empty() { rest.clone() } else { format!("{rest} % ({rows} * {columns})") };
-            lines.push(format!("const int inner = {inner}, group = inner / ({GROUP} * {columns}), in_group = inner % ({GROUP} * {columns});"));
-            lines.push(format!("const int group_rows = cleave::least({rows} - group * {GROUP}, {GROUP});"));
-            lines.push(format!("const int {} = (group * {GROUP} + in_group % group_rows) * {};", self.start(*row), self.tile(*row)));
+            lines.push(format!("const int inner = {inner}, group = inner / ({size} * {columns}), in_group = inner % ({size} * {columns});"));
+            lines.push(format!("const int group_rows = cleave::least({rows} - group * {size}, {size});"));
+            lines.push(format!("const int {} = (group * {size} + in_group % group_rows) * {};", self.start(*row), self.tile(*row)));
             lines.push(format!("const int {} = in_group / group_rows * {};", self.start(*column), self.tile(*column)));
             if !outer.is_empty() {
                 lines.push(format!("const int outer = item / ({rows} * {columns});"))

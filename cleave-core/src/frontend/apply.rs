@@ -157,7 +157,7 @@ impl Checker<'_> {
         declared.constant.map(|n| (axis, n))
     }
 
-    fn number_argument(&mut self, (value, place): &Placed) -> Option<TermId> {
+    pub fn number_argument(&mut self, (value, place): &Placed) -> Option<TermId> {
         match value {
             Value::Term(t) if self.ty(*t).kind != Kind::Truth => return Some(*t),
             Value::Term(_) => drop(self.fault(*place, message::condition_as_value())),

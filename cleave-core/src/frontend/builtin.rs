@@ -21,6 +21,8 @@ pub enum Builtin {
     Stack,
     Reverse,
     Rename,
+    /// `cast::<f16>(x)`: its axis argument is a type.
+    Cast,
 }
 
 pub struct Row {
@@ -36,7 +38,7 @@ const fn row(name: &'static str, axes: usize, arguments: usize, builtin: Builtin
 }
 
 /// `max` and `min` stand twice: along an axis, and of two values.
-pub const TABLE: [Row; 23] = [
+pub const TABLE: [Row; 24] = [
     row("sum", 1, 1, Builtin::Reduce(Reduction::Sum)),
     row("mean", 1, 1, Builtin::Reduce(Reduction::Mean)),
     row("max", 1, 1, Builtin::Reduce(Reduction::Max)),
@@ -60,6 +62,7 @@ pub const TABLE: [Row; 23] = [
     row("stack", 1, 1, Builtin::Stack),
     row("reverse", 1, 1, Builtin::Reverse),
     row("rename", 2, 1, Builtin::Rename),
+    row("cast", 1, 1, Builtin::Cast),
 ];
 
 /// The row of a name; of two, the one that suits whether axes are given.
@@ -69,8 +72,7 @@ pub fn find(name: &str, axes: bool) -> Option<&'static Row> {
 }
 
 /// What other languages call it, and how it is written here.
-pub const FOREIGN: [(&str, &str); 19] = [
-    ("cast", "sums are f32, and results are rounded to their type when stored"),
+pub const FOREIGN: [(&str, &str); 35] = [
     ("matmul", "`sum::<D>(q * k)`"),
     ("einsum", "`sum::<D>(q * k)`"),
     ("dot", "`sum::<D>(q * k)`"),
@@ -89,4 +91,21 @@ pub const FOREIGN: [(&str, &str); 19] = [
     ("relu", "`max(x, 0.0)`"),
     ("clamp", "`min(max(x, low), high)`"),
     ("std", "`sqrt(var::<N>(x))`"),
+    ("argmax", "indices are no results; `max::<N>(x)` gives the value"),
+    ("cumsum", "`sum::<N>(mask(x, index::<N>() <= index::<M>()))`"),
+    ("variance", "`var::<N>(x)`"),
+    ("swish", "`silu(x)`"),
+    ("ln", "`log(x)`"),
+    ("log2", "`log(x) / log(2)`"),
+    ("powi", "`pow(x, 2)`"),
+    ("powf", "`pow(x, 1.5)`"),
+    ("maximum", "`max(x, y)` of two values, `max::<N>(x)` along an axis"),
+    ("minimum", "`min(x, y)` of two values, `min::<N>(x)` along an axis"),
+    ("norm", "`sqrt(sum::<N>(x * x))`"),
+    ("len", "`extent::<N>()`"),
+    ("arange", "`index::<N>()`"),
+    ("size", "`extent::<N>()`"),
+    ("count", "`sum::<N>(if c { 1.0 } else { 0.0 })`"),
+    ("concat", "an output of its own for each part; `stack::<P>((a, b))` joins parts of a constant factor"),
+    ("attention", "`sum::<N>(softmax::<N>(sum::<D>(q * k) * scale) * v)`"),
 ];

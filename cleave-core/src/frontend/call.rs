@@ -7,8 +7,11 @@ use super::report::Place;
 use super::scope::{Items, Scope, Value};
 use super::suggest::nearest;
 use super::syntax::*;
-use super::term::Kind;
+use super::term::{Kind, Op};
 use crate::axis::AxisId;
+use crate::dtype::{DType, Element};
+use crate::graph::Function as Apply;
+use crate::rational::Rational;
 use proc_macro2::Ident;
 use std::rc::Rc;
 
@@ -17,6 +20,9 @@ impl<'a> Checker<'a> {
         let word = name.to_string();
         if let Some(value) = scope.value(&word) {
             return value.clone();
+        }
+        if self.active.is_empty() && self.in_place.iter().any(|a| a.name == word) {
+            return self.fault(name.span().into(), message::read_in_place(name));
         }
         if let Some((constant, items)) = scope.items.constant(&word) {
             return self.constant(constant, items);
@@ -49,7 +55,8 @@ impl<'a> Checker<'a> {
                 Pattern::Tuple(members, _) => members.iter().any(|m| binds(m, name)),
             }
         }
-        self.source.signature.arguments.iter().any(|a| a.name == name) || self.source.body.lets.iter().any(|l| binds(&l.0, name))
+        self.source.signature.arguments.iter().any(|a| a.name == name)
+            || self.source.body.statements.iter().any(|s| matches!(s, Statement::Let(p, _) if binds(p, name)))
     }
 
     fn constant(&mut self, constant: &'a Constant, items: Rc<Items<'a>>) -> Value {
@@ -111,6 +118,9 @@ impl<'a> Checker<'a> {
             return self.builtin_call(place, function, row, axes, arguments, scope);
         }
         arguments.iter().for_each(|a| drop(self.expr(a, scope)));
+        if self.source.faulty.contains(&word) {
+            return Value::Faulty;
+        }
         if let Some((_, hint)) = builtin::FOREIGN.iter().find(|f| f.0 == word) {
             return self.fault(function.span().into(), message::unsupported(format!("`{word}`")).or_hint(Some(hint.to_string())));
         }
@@ -118,7 +128,7 @@ impl<'a> Checker<'a> {
         let language = composite::names().chain(builtin::TABLE.iter().map(|r| r.name));
         let known: Vec<&str> = names.iter().map(|s| s.as_str()).chain(language.map(|n| -> &str { n })).collect();
         let hint = nearest(&word, known).map(|n| format!("did you mean `{n}`?"));
-        self.fault(function.span().into(), message::unknown_function(function).or_hint(hint))
+        self.fault(function.span().into(), message::unknown_function(function).or_hint(hint).or_hint(Some(message::HELPERS.into())))
     }
 
     fn builtin_call(&mut self, place: Place, name: &Ident, row: &Row, axes: &'a [Vec<Ident>], arguments: &'a [Expr], scope: &mut Scope<'a>) -> Value {
@@ -133,6 +143,9 @@ impl<'a> Checker<'a> {
             return self.fault(place, message::argument_count(name, count(row.arguments, "argument"), arguments.len()).or_hint(hint));
         }
         let values: Vec<_> = arguments.iter().map(|a| (self.expr(a, scope), a.place)).collect();
+        if let builtin::Builtin::Cast = row.builtin {
+            return self.cast(place, &axes[0], values);
+        }
         // no input need have the axis that another one is renamed to
         if let (builtin::Builtin::Rename, [_, to]) = (row.builtin, axes)
             && let [name] = &to[..]
@@ -193,9 +206,28 @@ impl<'a> Checker<'a> {
         result
     }
 
+    /// A value rounded to a type, which stands where other functions have an axis.
+    fn cast(&mut self, place: Place, types: &[Ident], values: Vec<(Value, Place)>) -> Value {
+        let [name] = types else { return self.fault(place, message::cast_needs_type()) };
+        let generics = &self.source.signature.generics;
+        let to = match (generics.iter().position(|g| g == name), DType::parse(&name.to_string())) {
+            (Some(i), _) => Element::Param(i as u8),
+            (None, Some(t)) if t != DType::I32 => Element::Type(t),
+            _ => return self.fault(name.span().into(), message::cast_type(name)),
+        };
+        let Some(x) = values.first().and_then(|v| self.number_argument(v)) else { return Value::Faulty };
+        if let Element::Type(DType::F32) = to {
+            // values are f32 already; of an integer it makes a value
+            let Value::Term(one) = self.number(Rational::ONE, false, place) else { return Value::Faulty };
+            return self.elementwise(Op::Multiply, Kind::Number, vec![x, one], place);
+        }
+        self.elementwise(Op::Apply(Apply::Round(to)), Kind::Number, vec![x], place)
+    }
+
     fn axis_fault(&mut self, place: Place, name: &Ident, wanted: usize, found: usize) -> Value {
         let message = match (wanted, found) {
             (0, _) => message::no_axis(name),
+            _ if name == "cast" => message::cast_needs_type(),
             (1, 0) => message::axis_needed(name),
             _ => message::axis_count(name, if wanted == 1 { "1 axis".into() } else { format!("{wanted} axes") }, found),
         };

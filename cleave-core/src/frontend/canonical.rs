@@ -1,7 +1,7 @@
 //! The canonical print of a kernel, and its key. Two texts of a kernel that differ in comments, documentation, layout or the
 //! form of their tokens print alike: the macro and the build script, which see other tokens, find each other by it.
 use crate::dtype::Element;
-use crate::graph::{Access, Factor, Graph, Node, Op};
+use crate::graph::{Access, Factor, Function, Graph, Node, Op};
 use crate::kernel::Kernel;
 use crate::predicate::{Atom, Predicate};
 use crate::rational::Rational;
@@ -26,14 +26,22 @@ pub fn print(kernel: &Kernel) -> String {
         Element::Type(t) => t.name().to_string(),
         Element::Param(i) => kernel.params.get(i as usize).map_or_else(String::new, |p| p.name.clone()),
     };
+    for a in &kernel.assertions {
+        let _ = writeln!(out, "assert [{}] `{}` {:?}", predicate(g, &a.predicate), a.condition, a.message);
+    }
     for i in &g.inputs {
+        if let Some(a) = i.extent {
+            let _ = writeln!(out, "input {}: extent {}", i.name, g.axis(a));
+            continue;
+        }
         let _ = writeln!(out, "input {}: {}{}", i.name, element(i.element), storage(g, &i.storage));
     }
     for (i, n) in g.nodes.iter().enumerate() {
         let _ = writeln!(out, "  %{i} = {}", node(g, n));
     }
     for o in &g.outputs {
-        let _ = writeln!(out, "output {}: {}{}", o.name, element(o.element), storage(g, &o.storage));
+        let place = o.in_place.map_or(String::new(), |i| format!(" in place of {}", g.input(i).name));
+        let _ = writeln!(out, "output {}: {}{}{place}", o.name, element(o.element), storage(g, &o.storage));
         for s in &o.stores {
             let _ = writeln!(out, "  {} = %{}", access(g, &s.access), s.node.0);
         }
@@ -80,6 +88,14 @@ fn node(g: &Graph, n: &Node) -> String {
         Op::Size(a) => format!("extent {}", g.axis(*a)),
         Op::Index(a) => format!("index {}", g.axis(*a)),
         Op::Predicate(p) => format!("[{}]", predicate(g, g.predicate(*p))),
+        Op::Apply(Function::Round(to)) => format!(
+            "round({}) to {}",
+            operand(0),
+            match to {
+                Element::Type(t) => t.name().to_string(),
+                Element::Param(i) => format!("type {i}"),
+            }
+        ),
         Op::Apply(f) => format!("{}({})", f.name(), operand(0)),
         Op::Product(exponents) => {
             let power = |(i, e): (usize, &i8)| match e {
@@ -114,6 +130,10 @@ fn predicate(g: &Graph, p: &Predicate) -> String {
 }
 
 fn atom(g: &Graph, a: &Atom) -> String {
+    format!("{} >= 0", affine(g, a))
+}
+
+fn affine(g: &Graph, a: &Atom) -> String {
     let scaled = |k: i64, leaf: String| match k {
         1 => format!("+ {leaf}"),
         -1 => format!("- {leaf}"),
@@ -124,6 +144,7 @@ fn atom(g: &Graph, a: &Atom) -> String {
     let tables = a.tables.iter().map(|(t, k)| scaled(*k, format!("{}{}", g.input(t.input).name, access(g, &t.access))));
     let extents = a.extents.iter().map(|(x, k)| scaled(*k, format!("extent {}", g.axis(*x))));
     let constant = (a.constant != 0).then(|| if a.constant < 0 { format!("- {}", a.constant.unsigned_abs()) } else { format!("+ {}", a.constant) });
-    let text = indices.chain(tables).chain(extents).chain(constant).collect::<Vec<_>>().join(" ");
-    format!("{} >= 0", text.strip_prefix("+ ").unwrap_or(&text))
+    let quotients = a.quotients.iter().map(|(q, k)| scaled(*k, format!("floor(({}) / {})", affine(g, &q.of), q.by)));
+    let text = indices.chain(tables).chain(extents).chain(quotients).chain(constant).collect::<Vec<_>>().join(" ");
+    text.strip_prefix("+ ").unwrap_or(&text).to_string()
 }

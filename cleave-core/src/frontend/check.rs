@@ -23,19 +23,32 @@ pub struct Checker<'a> {
     pub blame: Option<Place>,
     /// Helpers being written out, to find one that calls itself.
     pub active: Vec<&'a Function>,
+    /// Arguments that are written in place.
+    pub in_place: Vec<InPlace>,
     /// Constants being evaluated, to find one that needs itself.
     pub pending: Vec<&'a Constant>,
 }
 
+/// An argument that is written in place, at the statement at hand.
+pub struct InPlace {
+    pub name: String,
+    pub value: Value,
+    /// Where it was last written.
+    pub written: Option<Place>,
+}
+
 /// The kernel's formula; without faults it has a term for each result.
 pub fn check(source: &Source, errors: &mut Errors) -> Formula {
-    let mut checker = Checker { errors, formula: Formula::default(), source, blame: None, active: vec![], pending: vec![] };
+    let mut checker = Checker { errors, formula: Formula::default(), source, blame: None, active: vec![], in_place: vec![], pending: vec![] };
     checker.declare();
     let items = Items::inside(&Items::library(&source.library), &source.body);
     let mut scope = Scope { items, values: vec![], axes: vec![] };
     for (i, argument) in source.signature.arguments.iter().enumerate() {
         let value = checker.argument(i, argument);
-        scope.values.push((argument.name.to_string(), value))
+        match argument.form {
+            Form::InPlace => checker.in_place.push(InPlace { name: argument.name.to_string(), value, written: None }),
+            _ => scope.values.push((argument.name.to_string(), value)),
+        }
     }
     scope.values.extend(source.signature.faulty.iter().map(|name| (name.to_string(), Value::Faulty)));
     let value = checker.block(&source.body, &mut scope);
@@ -51,7 +64,8 @@ impl<'a> Checker<'a> {
         for (name, extent) in &source.attribute.factors {
             self.declare_axis(name, Some(*extent))
         }
-        for name in source.signature.arguments.iter().flat_map(|a| a.tensor.dims.iter().flatten()) {
+        let extent = |a: &'a Argument| if let Form::Extent(name) = &a.form { Some(name) } else { None };
+        for name in source.signature.arguments.iter().flat_map(|a| a.tensor.dims.iter().flatten().chain(extent(a))) {
             if self.named(&name.to_string()).is_none() {
                 self.declare_axis(name, None)
             }
@@ -117,12 +131,23 @@ impl<'a> Checker<'a> {
     }
 
     fn argument(&mut self, i: usize, argument: &Argument) -> Value {
+        if let Form::Extent(name) = &argument.form {
+            let Some(axis) = self.named(&name.to_string()) else { return Value::Faulty };
+            if self.formula.axis(axis).constant.is_some() {
+                return self.fault(name.span().into(), message::extent_of_factor(name));
+            }
+            return self.push(Op::Size(axis), vec![], Type { kind: Kind::Integer, axes: AxisSet::EMPTY, masked: false }, argument.name.span().into());
+        }
         let kind = if matches!(argument.tensor.element, ElementName::Type(DType::I32)) { Kind::Integer } else { Kind::Number };
         let axes = self.axes_of(&argument.tensor);
         self.push(Op::Read(i), vec![], Type { kind, axes, masked: false }, argument.name.span().into())
     }
 
     pub fn fault(&mut self, place: Place, message: Message) -> Value {
+        let message = match self.active.iter().rev().find(|f| f.shared) {
+            Some(helper) => Message { text: format!("in `{}`: {}", helper.name, message.text), ..message },
+            None => message,
+        };
         self.errors.push(self.blame.unwrap_or(place), message);
         Value::Faulty
     }
@@ -157,14 +182,62 @@ impl<'a> Checker<'a> {
     pub fn block(&mut self, block: &'a Block, scope: &mut Scope<'a>) -> Value {
         let (around, visible) = (scope.items.clone(), scope.values.len());
         scope.items = Items::inside(&around, block);
-        for (pattern, e) in &block.lets {
-            let value = self.expr(e, scope);
-            self.bind(pattern, value, scope)
+        for statement in &block.statements {
+            match statement {
+                Statement::Let(pattern, e) => {
+                    let value = self.expr(e, scope);
+                    self.bind(pattern, value, scope)
+                }
+                Statement::Assign { target, operator, value } => self.assign(block, target, *operator, value, scope),
+                Statement::Assert(assertion) => self.assertion(assertion, scope),
+            }
         }
         let value = self.expr(&block.value, scope);
         scope.values.truncate(visible);
         scope.items = around;
         value
+    }
+
+    fn assign(&mut self, block: &'a Block, target: &'a Ident, operator: Option<Arithmetic>, value: &'a Expr, scope: &mut Scope<'a>) {
+        let at = target.span().into();
+        let old = operator.map(|_| self.current(target, at));
+        let new = match (operator, old) {
+            (Some(op), Some(Value::Term(old))) => match self.numeric(value, scope) {
+                Some(new) => self.arithmetic(op, old, new, value.place),
+                None => Value::Faulty,
+            },
+            _ => self.expr(value, scope),
+        };
+        if !std::ptr::eq(block, &self.source.body) {
+            self.fault(at, message::assignment_place());
+        } else if let Some(argument) = self.in_place.iter_mut().find(|a| target == &a.name) {
+            (argument.value, argument.written) = (new, Some(value.place))
+        } else if operator.is_none() {
+            self.fault(at, message::not_in_place(target));
+        }
+    }
+
+    /// `*x`
+    fn current(&mut self, name: &Ident, place: Place) -> Value {
+        let known = self.in_place.iter().find(|a| name == &a.name).map(|a| a.value.clone());
+        match known.filter(|_| self.active.is_empty()) {
+            Some(value) => value,
+            None => self.fault(place, message::not_in_place(name)),
+        }
+    }
+
+    fn assertion(&mut self, assertion: &'a Assertion, scope: &mut Scope<'a>) {
+        let Some(condition) = self.truth(&assertion.condition, scope) else { return };
+        match self.ty(condition).axes.iter().next() {
+            Some(axis) => {
+                let name = self.formula.axis(axis).name.clone();
+                self.fault(assertion.condition.place, message::assertion_varies(name));
+            }
+            None => {
+                let asserted = Asserted { condition, text: assertion.condition.to_string(), message: assertion.message.clone() };
+                self.formula.assertions.push(asserted)
+            }
+        }
     }
 
     fn bind(&mut self, pattern: &Pattern, value: Value, scope: &mut Scope) {
@@ -194,6 +267,7 @@ impl<'a> Checker<'a> {
                 self.push(Op::Truth(*value), vec![], ty, e.place)
             }
             ExprKind::Name(name) => self.name(name, scope),
+            ExprKind::Current(name) => self.current(name, e.place),
             ExprKind::Block(block) => self.block(block, scope),
             ExprKind::Tuple(members) => Value::Tuple(members.iter().map(|m| self.expr(m, scope)).collect()),
             ExprKind::Call { function, axes, arguments } => self.call(e.place, function, axes, arguments, scope),
@@ -276,23 +350,26 @@ impl<'a> Checker<'a> {
         self.arithmetic(Arithmetic::Multiply, minus, x, place)
     }
 
-    fn arithmetic(&mut self, op: Arithmetic, a: TermId, b: TermId, place: Place) -> Value {
+    pub fn arithmetic(&mut self, op: Arithmetic, a: TermId, b: TermId, place: Place) -> Value {
         let integers = [a, b].iter().all(|t| self.ty(*t).kind == Kind::Integer);
         let numbers = self.formula.number(a).zip(self.formula.number(b));
-        if let (Arithmetic::Divide, Some(divisor)) = (op, self.formula.number(b)) {
-            if divisor.is_zero() {
-                return self.fault(place, message::division_by_zero());
-            }
-            if integers && numbers.is_some() {
-                return self.fault(place, message::integer_division());
-            }
+        if let (Arithmetic::Divide | Arithmetic::Remainder, Some(divisor)) = (op, self.formula.number(b))
+            && divisor.is_zero()
+        {
+            return self.fault(place, message::division_by_zero());
+        }
+        match op {
+            Arithmetic::Divide if integers && numbers.is_some() => return self.fault(place, message::integer_division()),
+            Arithmetic::Remainder if !integers => return self.fault(place, message::remainder_of_values()),
+            Arithmetic::Divide | Arithmetic::Remainder if integers => return self.integer_quotient(op, a, b, place),
+            _ => {}
         }
         if let Some((x, y)) = numbers {
             let folded = match op {
                 Arithmetic::Add => x.add(y),
                 Arithmetic::Subtract => y.neg().and_then(|y| x.add(y)),
                 Arithmetic::Multiply => x.mul(y),
-                Arithmetic::Divide => y.pow(-1).and_then(|y| x.mul(y)),
+                Arithmetic::Divide | Arithmetic::Remainder => y.pow(-1).and_then(|y| x.mul(y)),
             };
             return match folded {
                 Some(value) => self.number(value, integers, place),
@@ -305,10 +382,24 @@ impl<'a> Checker<'a> {
             Arithmetic::Add => self.elementwise(Op::Add, kind(integers), vec![a, b], place),
             Arithmetic::Subtract => self.elementwise(Op::Subtract, kind(integers), vec![a, b], place),
             Arithmetic::Multiply => self.elementwise(Op::Multiply, kind(integers && constant), vec![a, b], place),
-            Arithmetic::Divide => match self.elementwise(Op::Power(-2), Kind::Number, vec![b], place) {
+            Arithmetic::Divide | Arithmetic::Remainder => match self.elementwise(Op::Power(-2), Kind::Number, vec![b], place) {
                 Value::Term(reciprocal) => self.elementwise(Op::Multiply, Kind::Number, vec![a, reciprocal], place),
                 _ => Value::Faulty,
             },
+        }
+    }
+
+    /// `a / b` or `a % b` of integers: rounded down, so that the remainder is never negative.
+    fn integer_quotient(&mut self, op: Arithmetic, a: TermId, b: TermId, place: Place) -> Value {
+        let divisor = self.formula.number(b).filter(|r| r.denominator() == 1 && r.numerator() > 0).map(|r| r.numerator());
+        let Some(divisor) = divisor else { return self.fault(place, message::integer_divisor()) };
+        let Value::Term(quotient) = self.elementwise(Op::Quotient(divisor), Kind::Integer, vec![a], place) else { return Value::Faulty };
+        if op == Arithmetic::Divide {
+            return Value::Term(quotient);
+        }
+        match self.arithmetic(Arithmetic::Multiply, quotient, b, place) {
+            Value::Term(multiple) => self.arithmetic(Arithmetic::Subtract, a, multiple, place),
+            _ => Value::Faulty,
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Composites: functions of the language written in the language. A call is replaced by the body, so that nothing after the
 //! front end can tell a composite from its expansion.
+use super::message;
 use super::parse::Parser;
 use super::report::Errors;
+use super::shared::Shared;
 use super::syntax::Function;
 use std::collections::BTreeSet;
 
@@ -30,19 +32,36 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|c| c.0)
 }
 
-/// The composites that a kernel which calls these names needs; parsing them all would take longer than most kernels.
-pub fn library(called: &BTreeSet<String>) -> Vec<Function> {
-    let mut errors = Errors::default();
-    let mut parser = Parser::new(&mut errors);
-    parser.called = called.clone();
-    let mut library: Vec<Function> = vec![];
-    loop {
-        let missing = TABLE.iter().find(|(name, _)| parser.called.contains(*name) && !library.iter().any(|f| f.name == name));
-        let Some(function) = missing.and_then(|(_, text)| syn::parse_str(text).ok()).and_then(|f| parser.function(&f)) else {
-            return library;
+/// The composites and the crate's helpers that a parsed kernel needs, those that they call themselves too. Parsing them all would take
+/// longer than most kernels. Beside them the names of helpers that are at fault.
+pub fn library(kernel: &mut Parser, shared: &Shared) -> (Vec<Function>, Vec<String>) {
+    let mut called = kernel.called.clone();
+    let (mut library, mut faulty) = (vec![], vec![]);
+    let mut seen = BTreeSet::new();
+    while let Some((name, place)) = called.iter().find(|c| !seen.contains(c.0)).map(|(n, p)| (n.clone(), *p)) {
+        let mut errors = Errors::default();
+        let mut parser = Parser::new(&mut errors);
+        let helpers = shared.named(&name);
+        let function = match (&helpers[..], TABLE.iter().find(|c| c.0 == name)) {
+            ([one], _) => parser.function(one).map(|f| Function { shared: true, ..f }),
+            ([], Some((_, text))) => syn::parse_str(text).ok().and_then(|f| parser.function(&f)),
+            _ => None,
         };
-        library.push(function)
+        for c in parser.called.into_keys() {
+            called.entry(c).or_insert(place);
+        }
+        if helpers.len() > 1 {
+            kernel.errors.push(place, message::ambiguous_helper(&name))
+        } else if !helpers.is_empty() && !errors.is_empty() {
+            kernel.errors.push(place, message::faulty_helper(&name))
+        }
+        if function.is_none() && !helpers.is_empty() {
+            faulty.push(name.clone())
+        }
+        library.extend(function);
+        seen.insert(name);
     }
+    (library, faulty)
 }
 
 #[cfg(test)]
@@ -51,7 +70,9 @@ mod tests {
 
     #[test]
     fn every_composite_parses() {
-        let called = names().map(String::from).collect();
-        assert_eq!(library(&called).len(), TABLE.len())
+        let mut errors = Errors::default();
+        let mut kernel = Parser::new(&mut errors);
+        kernel.called = names().map(|n| (n.to_string(), proc_macro2::Span::call_site().into())).collect();
+        assert_eq!(library(&mut kernel, &Shared::default()).0.len(), TABLE.len())
     }
 }

@@ -4,57 +4,13 @@ use super::lower::{Binding, Bindings, Lowering};
 use super::message::{self, Message};
 use super::syntax::Comparison;
 use super::term::{Op, TermId};
-use crate::axis::AxisId;
-use crate::predicate::{Atom, Predicate, Table};
-use std::collections::BTreeMap;
+use crate::predicate::{Atom, Predicate, Quotient, Table};
 
 /// Conjunctions that a predicate may have.
 const LARGEST: usize = 64;
 
-/// `sum coefficient*leaf + constant`.
-#[derive(Clone, Default)]
-struct Affine {
-    indices: BTreeMap<AxisId, i64>,
-    tables: BTreeMap<Table, i64>,
-    extents: BTreeMap<AxisId, i64>,
-    constant: i64,
-}
-
-impl Affine {
-    fn constant(constant: i64) -> Self {
-        Affine { constant, ..Affine::default() }
-    }
-    fn scaled(&self, k: i64) -> Option<Self> {
-        fn each<K: Ord + Clone>(map: &BTreeMap<K, i64>, k: i64) -> Option<BTreeMap<K, i64>> {
-            map.iter().map(|(leaf, c)| Some((leaf.clone(), c.checked_mul(k)?))).collect()
-        }
-        Some(Affine {
-            indices: each(&self.indices, k)?,
-            tables: each(&self.tables, k)?,
-            extents: each(&self.extents, k)?,
-            constant: self.constant.checked_mul(k)?,
-        })
-    }
-    fn plus(mut self, other: &Self) -> Option<Self> {
-        fn join<K: Ord + Clone>(into: &mut BTreeMap<K, i64>, from: &BTreeMap<K, i64>) -> Option<()> {
-            for (leaf, c) in from {
-                let sum = into.entry(leaf.clone()).or_insert(0);
-                *sum = sum.checked_add(*c)?
-            }
-            Some(())
-        }
-        join(&mut self.indices, &other.indices)?;
-        join(&mut self.tables, &other.tables)?;
-        join(&mut self.extents, &other.extents)?;
-        self.constant = self.constant.checked_add(other.constant)?;
-        Some(self)
-    }
-    fn atom(self) -> Atom {
-        fn list<K>(map: BTreeMap<K, i64>) -> Vec<(K, i64)> {
-            map.into_iter().filter(|(_, c)| *c != 0).collect()
-        }
-        Atom { indices: list(self.indices), tables: list(self.tables), extents: list(self.extents), constant: self.constant }
-    }
+fn constant_atom(constant: i64) -> Atom {
+    Atom { constant, ..Atom::default() }
 }
 
 impl Lowering<'_> {
@@ -104,26 +60,26 @@ impl Lowering<'_> {
         constant(true)
     }
 
-    fn affine(&mut self, id: TermId, bindings: &Bindings) -> Result<Affine, Message> {
+    fn affine(&mut self, id: TermId, bindings: &Bindings) -> Result<Atom, Message> {
         let formula = self.formula;
         let term = formula.term(id);
-        let fits = |x: Option<Affine>| x.ok_or_else(message::condition_range);
+        let fits = |x: Option<Atom>| x.ok_or_else(message::condition_range);
         match &term.op {
-            Op::Number(r) if r.denominator() == 1 => Ok(Affine::constant(r.numerator())),
+            Op::Number(r) if r.denominator() == 1 => Ok(constant_atom(r.numerator())),
             Op::Index(axis) => match bindings.get(axis) {
-                Some(Binding::Part(i)) => Ok(Affine::constant(*i as i64)),
-                Some(Binding::Axis(other)) => Ok(Affine { indices: [(self.axis(*other), 1)].into(), ..Affine::default() }),
-                None => Ok(Affine { indices: [(self.axis(*axis), 1)].into(), ..Affine::default() }),
+                Some(Binding::Part(i)) => Ok(constant_atom(*i as i64)),
+                Some(Binding::Axis(other)) => Ok(Atom { indices: vec![(self.axis(*other), 1)], ..Atom::default() }),
+                None => Ok(Atom { indices: vec![(self.axis(*axis), 1)], ..Atom::default() }),
             },
             Op::Size(axis) => match formula.axis(*axis).constant {
-                Some(n) => Ok(Affine::constant(n as i64)),
-                None => Ok(Affine { extents: [(self.axis(*axis), 1)].into(), ..Affine::default() }),
+                Some(n) => Ok(constant_atom(n as i64)),
+                None => Ok(Atom { extents: vec![(self.axis(*axis), 1)], ..Atom::default() }),
             },
             Op::Read(argument) => {
                 let source = self.source;
                 let input = self.input(*argument);
                 let access = self.access(&source.signature.arguments[*argument].tensor, bindings);
-                Ok(Affine { tables: [(Table { input, access }, 1)].into(), ..Affine::default() })
+                Ok(Atom { tables: vec![(Table { input, access }, 1)], ..Atom::default() })
             }
             Op::Add | Op::Subtract => {
                 let x = self.affine(term.operands[0], bindings)?;
@@ -134,24 +90,32 @@ impl Lowering<'_> {
             Op::Multiply => {
                 let [x, y] = [term.operands[0], term.operands[1]];
                 let (factor, other) = if formula.number(x).is_some() { (x, y) } else { (y, x) };
-                let factor = formula.number(factor).filter(|r| r.denominator() == 1).ok_or_else(message::fractional_condition)?;
+                let factor = formula.number(factor).filter(|r| r.denominator() == 1).ok_or_else(message::compared_values)?;
                 let other = self.affine(other, bindings)?;
                 fits(other.scaled(factor.numerator()))
+            }
+            Op::Quotient(by) => {
+                let of = self.affine(term.operands[0], bindings)?;
+                let varies = of != constant_atom(of.constant);
+                match varies {
+                    true => Ok(Atom { quotients: vec![(Quotient { of, by: *by }, 1)], ..Atom::default() }),
+                    false => Ok(constant_atom(of.constant.div_euclid(*by))),
+                }
             }
             Op::Part(..) | Op::Reverse(_) | Op::Rename(..) => {
                 let inner = self.rebound(&term.op, bindings);
                 self.affine(term.operands[0], &inner)
             }
-            _ => Err(message::fractional_condition()),
+            _ => Err(message::compared_values()),
         }
     }
 }
 
 /// `difference <comparison> 0`, or its negation, as atoms.
-fn compare(comparison: Comparison, positive: bool, difference: Affine) -> Result<Predicate, Message> {
+fn compare(comparison: Comparison, positive: bool, difference: Atom) -> Result<Predicate, Message> {
     let negative = || difference.scaled(-1).ok_or_else(message::condition_range);
-    let below = |x: Affine| x.plus(&Affine::constant(-1)).ok_or_else(message::condition_range);
-    let at_least = |x: Affine| Ok(Predicate::atom(x.atom()));
+    let below = |x: Atom| x.plus(&constant_atom(-1)).ok_or_else(message::condition_range);
+    let at_least = |x: Atom| Ok(Predicate::atom(x.simplified()));
     match (comparison, positive) {
         (Comparison::GreaterEqual, true) | (Comparison::Less, false) => at_least(difference),
         (Comparison::LessEqual, true) | (Comparison::Greater, false) => at_least(negative()?),
@@ -167,11 +131,17 @@ fn constant(holds: bool) -> Predicate {
     Predicate { clauses: if holds { vec![vec![]] } else { vec![] } }
 }
 
-/// Atoms without variables are decided; a clause that another one implies by having fewer atoms is dropped.
+/// `x - d * floor(x / d) >= 0`, which is a remainder, always holds.
+fn is_remainder(a: &Atom) -> bool {
+    let [(q, k)] = &a.quotients[..] else { return false };
+    *k == -q.by && Atom { quotients: vec![], ..a.clone() } == q.of
+}
+
+/// Atoms that always hold are left out, those without variables are decided; a clause that another one implies by having fewer atoms is dropped.
 fn simplified(mut predicate: Predicate) -> Predicate {
-    let fixed = |a: &Atom| a.indices.is_empty() && a.tables.is_empty() && a.extents.is_empty();
+    let fixed = |a: &Atom| *a == constant_atom(a.constant);
     predicate.clauses.retain(|c| !c.iter().any(|a| fixed(a) && a.constant < 0));
-    predicate.clauses.iter_mut().for_each(|c| c.retain(|a| !fixed(a)));
+    predicate.clauses.iter_mut().for_each(|c| c.retain(|a| !fixed(a) && !is_remainder(a)));
     let all = predicate.clauses.clone();
     let implied = |i: usize, c: &[Atom]| all.iter().enumerate().any(|(j, d)| i != j && d.iter().all(|a| c.contains(a)) && (d.len() < c.len() || j < i));
     let mut i = 0;

@@ -2,7 +2,8 @@
 //! [ghost body](super::ghost). A pure function of the tokens and of the build script's output folder.
 use super::message::{self, Message};
 use super::report::{Errors, Place};
-use super::syntax::{ElementName, Tensor};
+use super::shared::Shared;
+use super::syntax::{ElementName, Form, Tensor};
 use super::{Checked, canonical, compile, ghost, signature};
 use crate::dtype::DType;
 use proc_macro2::TokenStream;
@@ -18,7 +19,8 @@ pub fn expand(attribute: TokenStream, item: TokenStream, out_dir: Option<&Path>)
         Ok(function) => function,
         Err(e) => return e.to_compile_error(),
     };
-    let checked = match compile(attribute, &function) {
+    let shared = out_dir.map_or(Shared::default(), |d| Shared::read(&d.join("cleave")));
+    let checked = match compile(attribute, &function, &shared) {
         Ok(checked) => checked,
         Err(errors) => return refusal(&function, errors),
     };
@@ -43,7 +45,13 @@ fn launcher(function: &ItemFn, checked: &Checked, plan: &str) -> TokenStream {
     let mut values: Vec<_> = source.signature.arguments.iter().zip(arguments).collect();
     values.sort_by_key(|(_, input)| **input);
     let values = values.into_iter().map(|(a, _)| {
-        let (word, constructor) = (&a.name, format_ident!("{}", if a.scalar { "scalar" } else { "tensor" }));
+        let constructor = match a.form {
+            Form::Tensor => "tensor",
+            Form::InPlace => "in_place",
+            Form::Scalar => "scalar",
+            Form::Extent(_) => "extent",
+        };
+        let (word, constructor) = (&a.name, format_ident!("{constructor}"));
         quote!(::cleave::private::Argument::#constructor(#word))
     });
     let ghost = ghost::body(function, source, axes);
@@ -77,13 +85,18 @@ fn declaration(function: &ItemFn, signature: &super::syntax::Signature, body: To
     let (attributes, visibility, name, generics) = (&function.attrs, &function.vis, &function.sig.ident, &signature.generics);
     let arguments = signature.arguments.iter().map(|a| {
         let (word, element) = (&a.name, element(&a.tensor));
-        if a.scalar { quote!(#word: #element) } else { quote!(#word: impl ::cleave::AsView<'call, #element>) }
+        match a.form {
+            Form::Tensor => quote!(#word: impl ::cleave::AsView<'call, #element>),
+            Form::InPlace => quote!(#word: impl ::cleave::AsViewMut<'call, #element>),
+            Form::Scalar => quote!(#word: #element),
+            Form::Extent(_) => quote!(#word: usize),
+        }
     });
     let results = signature.results.iter().map(|r| {
         let element = element(r);
         quote!(::cleave::Tensor<#element>)
     });
-    let result = if signature.tuple { quote!((#(#results,)*)) } else { quote!(#(#results)*) };
+    let result = if signature.tuple || signature.promised == 0 { quote!((#(#results,)*)) } else { quote!(#(#results)*) };
     quote! {
         #(#attributes)*
         #[allow(clippy::too_many_arguments)]

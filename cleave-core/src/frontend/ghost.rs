@@ -1,34 +1,56 @@
 //! The ghost body: the user's own tokens as a function that is never called, typed against `cleave::dsl`. Editors resolve
 //! names on it, and the compiler's lints (an unused `let`, a helper that nobody calls) point at the user's text.
-use super::syntax::{Source, Tensor};
+use super::syntax::{Form, Shape, Source, Tensor};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 use std::collections::BTreeSet;
+use syn::punctuated::Punctuated;
 use syn::visit::Visit;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Expr, ExprLit, ItemConst, ItemFn, Lit, PathArguments, parse_quote};
+use syn::{Block, Expr, ExprLit, ItemConst, ItemFn, Lit, PathArguments, Stmt, Token, parse_quote};
 
 /// A nested function, and a use of it, for a kernel without faults.
 pub fn body(function: &ItemFn, source: &Source, axes: &[Ident]) -> TokenStream {
-    let mut names = Names::default();
-    names.visit_block(&function.block);
-    let mut block = (*function.block).clone();
-    Typed { names }.visit_block_mut(&mut block);
-    let statements = &block.stmts;
-    let arguments = source.signature.arguments.iter().map(|a| &a.name);
+    let statements = statements(&function.block);
+    let arguments = source.signature.arguments.iter().map(|a| {
+        let (name, reference) = (&a.name, (a.form == Form::InPlace).then(|| quote!(&mut)));
+        quote!(#name: #reference ::cleave::dsl::Value)
+    });
     let tensors = source.signature.arguments.iter().map(|a| &a.tensor).chain(&source.signature.results).map(tensor_axes);
+    let generics = &source.signature.generics;
     let values = source.signature.results.iter().map(|_| quote!(::cleave::dsl::Value));
-    let result = if source.signature.tuple { quote!((#(#values,)*)) } else { quote!(#(#values)*) };
+    let result = if source.signature.tuple || source.signature.promised == 0 { quote!((#(#values,)*)) } else { quote!(#(#values)*) };
     quote! {
         #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
-        fn ghost(#(#arguments: ::cleave::dsl::Value),*) -> #result {
+        fn ghost<#(#generics),*>(#(#arguments),*) -> #result {
             #[allow(unused_imports)]
             use ::cleave::dsl::*;
             #(#[allow(non_camel_case_types)] enum #axes {})*
             #(::cleave::dsl::axes::<#tensors>();)*
             #(#statements)*
         }
-        let _ = ghost;
+        let _ = ghost::<#(#generics),*>;
+    }
+}
+
+/// The statements of a body, typed.
+pub fn statements(block: &Block) -> Vec<Stmt> {
+    let mut names = Names::default();
+    names.visit_block(block);
+    let mut block = block.clone();
+    Typed { names }.visit_block_mut(&mut block);
+    block.stmts
+}
+
+/// What a helper takes or gives, as a type.
+pub fn shape(shape: &Shape) -> TokenStream {
+    match shape {
+        Shape::Value => quote!(::cleave::dsl::Value),
+        Shape::Truth => quote!(bool),
+        Shape::Tuple(members) => {
+            let members = members.iter().map(self::shape);
+            quote!((#(#members,)*))
+        }
     }
 }
 
@@ -64,6 +86,18 @@ struct Typed {
 }
 
 impl VisitMut for Typed {
+    // a condition by itself, as the macro's tokens are no tree
+    fn visit_stmt_mut(&mut self, s: &mut Stmt) {
+        if let Stmt::Macro(m) = s
+            && m.mac.path.is_ident("assert")
+            && let Ok(arguments) = m.mac.parse_body_with(Punctuated::<Expr, Token![,]>::parse_terminated)
+            && let Some(condition) = arguments.first()
+        {
+            *s = parse_quote!(let _: bool = #condition;)
+        }
+        visit_mut::visit_stmt_mut(self, s)
+    }
+
     fn visit_item_const_mut(&mut self, _: &mut ItemConst) {} // as written: its value has the type that it says
 
     fn visit_expr_mut(&mut self, e: &mut Expr) {
@@ -106,11 +140,11 @@ mod tests {
                 max::<(F, P)>(min(max(x, TWO), 1))
             }
         };
-        let checked = compile(quote!(factor(P = 2)), &function).unwrap();
+        let checked = compile(quote!(factor(P = 2)), &function, &Default::default()).unwrap();
         let got = body(&function, &checked.source, &checked.axes).to_string();
         let want = quote! {
             #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
-            fn ghost(x: ::cleave::dsl::Value) -> ::cleave::dsl::Value {
+            fn ghost<>(x: ::cleave::dsl::Value) -> ::cleave::dsl::Value {
                 #[allow(unused_imports)]
                 use ::cleave::dsl::*;
                 #[allow(non_camel_case_types)]
@@ -127,7 +161,7 @@ mod tests {
                 }
                 max::<(F, P)>(min(max_of(x, ::cleave::dsl::number(TWO)), ::cleave::dsl::number(1)))
             }
-            let _ = ghost;
+            let _ = ghost::<>;
         };
         assert_eq!(got, want.to_string())
     }

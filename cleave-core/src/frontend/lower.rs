@@ -4,11 +4,12 @@
 //! axes nor the order of arguments nor unused `let`s have an effect on the graph.
 use super::message;
 use super::report::Errors;
-use super::syntax::{ElementName, Source, Tensor};
+use super::syntax::{ElementName, Form, Source, Tensor};
 use super::term::{Declared, Formula, Op, Reduction, TermId};
 use crate::axis::{AxisId, AxisSet};
 use crate::dtype::Element;
 use crate::graph::{Access, Factor, Graph, InputId, NodeId, Store};
+use crate::kernel::Assertion;
 use crate::predicate::Predicate;
 use crate::rational::Rational;
 use std::collections::{BTreeMap, HashMap};
@@ -51,6 +52,7 @@ pub struct Numbered {
     pub graph: Graph,
     pub arguments: Vec<InputId>,
     pub axes: Vec<Option<AxisId>>,
+    pub assertions: Vec<Assertion>,
 }
 
 pub fn lower(source: &Source, formula: &Formula, errors: &mut Errors) -> Numbered {
@@ -63,23 +65,36 @@ pub fn lower(source: &Source, formula: &Formula, errors: &mut Errors) -> Numbere
         inputs: vec![None; source.signature.arguments.len()],
         memo: HashMap::new(),
     };
-    for (i, (result, term)) in source.signature.results.iter().zip(&formula.results).enumerate() {
+    let name = |i| if source.signature.tuple { format!("output{i}") } else { "output".into() };
+    let in_place = source.signature.in_place().map(|(i, a)| (a.name.unraw().to_string(), &a.tensor, Some(i)));
+    let results = in_place.chain(source.signature.results.iter().enumerate().map(|(i, r)| (name(i), r, None)));
+    for ((name, result, in_place), term) in results.zip(&formula.results) {
         let factors = l.factors(result);
         let stores = l.assignments(factors).into_iter().map(|parts| {
             let node = l.term(*term, &parts).node;
             Store { node, access: l.access(result, &parts) }
         });
         let stores: Vec<Store> = stores.collect();
-        let name = if source.signature.tuple { format!("output{i}") } else { "output".into() };
         let (element, storage) = (l.element(result), l.storage(result));
         l.graph.add_output(&name, element, storage, stores);
+        let input = in_place.map(|i| l.input(i));
+        l.graph.outputs.iter_mut().last().into_iter().for_each(|o| o.in_place = input);
         if l.graph.nodes.len() > LARGEST {
             l.errors.push(source.name.span(), message::too_large());
             break;
         }
     }
+    let mut assertions = vec![];
+    for a in &formula.assertions {
+        let predicate = l.condition(a.condition, &Bindings::new(), true);
+        match &predicate.clauses[..] {
+            [] => l.errors.push(formula.term(a.condition).place, message::assertion_never()),
+            [clause] if clause.is_empty() => {}
+            _ => assertions.push(Assertion { predicate, condition: a.text.clone(), message: a.message.clone() }),
+        }
+    }
     let arguments = (0..source.signature.arguments.len()).map(|i| l.input(i)).collect();
-    Numbered { graph: l.graph.pruned(), arguments, axes: l.axes }
+    Numbered { graph: l.graph.pruned(), arguments, axes: l.axes, assertions }
 }
 
 impl Lowering<'_> {
@@ -97,6 +112,10 @@ impl Lowering<'_> {
         let a = &source.signature.arguments[argument];
         let (element, storage) = (self.element(&a.tensor), self.storage(&a.tensor));
         let input = self.graph.add_input(&a.name.unraw().to_string(), element, storage);
+        if let Form::Extent(name) = &a.form {
+            let axis = self.declared(&name.to_string()).map(|d| d.0);
+            self.graph.inputs[input.index()].extent = axis.map(|a| self.axis(a))
+        }
         self.inputs[argument] = Some(input);
         input
     }
@@ -204,6 +223,10 @@ impl Lowering<'_> {
                 let (x, y) = (self.term(operand(0), bindings), self.term(operand(1), bindings));
                 let node = self.graph.mul(&[x.node, y.node]);
                 self.present(id, node, [x.present, y.present])
+            }
+            Op::Quotient(_) => {
+                self.errors.push(term.place, message::quotient_as_value());
+                plain(self.graph.number(Rational::ZERO))
             }
             Op::Power(halves) => {
                 let x = self.term(operand(0), bindings);

@@ -39,6 +39,9 @@ pub fn count(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
+/// Where a function that is not known may stand.
+pub const HELPERS: &str = "a helper is a nested `fn`, or a function of the crate under `#[cleave::function]`";
+
 macro_rules! messages {
     ($($name:ident($($argument:ident),*) => $text:literal $(, $hint:literal)?;)*) => {
         $(pub fn $name($($argument: impl Display),*) -> Message {
@@ -47,6 +50,9 @@ macro_rules! messages {
             $(hint = Some(format!($hint));)?
             Message { text: format!($text), hint }
         })*
+
+        /// The text of every message, what it names in braces.
+        pub const TEXTS: &[&str] = &[$($text),*];
     };
 }
 
@@ -65,9 +71,11 @@ messages! {
     bounded_generic(name) => "a bound on `{name}` is not supported", "`dtypes({name} = f16, bf16, f32)` says what it may be";
     generic_not_a_type() => "a kernel's generic parameters are storage types", "leave out lifetimes and constants; axes need no declaration";
     argument_pattern() => "an argument is a plain name", "`x: Tensor<T, M, K>`";
-    not_an_argument(name) => "`{name}` is not the type of an argument", "there are tensors `Tensor<T, M, K>`, and scalars `f32` and `i32`";
+    not_an_argument(name) => "`{name}` is not the type of an argument", "there are tensors `Tensor<T, M, K>`, scalars `f32` and `i32`, and extents `Extent<D>`";
     not_a_tensor() => "this is not a tensor", "`Tensor<T, M, K>`: the type of its elements, then an axis for each stored dimension";
-    extent_argument() => "an `Extent` argument is not supported yet", "give the axis a dimension of its own in one of the tensors";
+    extent_of() => "an extent is of one axis", "`head_dim: Extent<D>`";
+    extent_of_factor(name) => "`{name}` is a constant factor, so its extent is known", "leave the argument out";
+    extent_result() => "an extent is no result", "it is an argument: `head_dim: Extent<D>`";
     element_first() => "the first argument of `Tensor` is the type of its elements", "`Tensor<f32, M, K>`";
     not_an_element(name) => "`{name}` is not an element type", "there are `f32`, `f16`, `bf16`, `i32`, and the function's generic types";
     literal_dimension() => "a dimension is an axis", "name it; a constant factor is declared by `factor(P = 2)`";
@@ -77,14 +85,19 @@ messages! {
     too_many_axes(most) => "a kernel has at most {most} axes";
     no_dimension() => "a tensor argument has an axis", "a scalar is `f32` or `i32`";
     no_argument() => "a kernel has an argument", "`x: Tensor<T, M, K>`";
-    no_output() => "a kernel has a result", "`-> Tensor<T, M, N>`";
+    no_output() => "a kernel has a result", "`-> Tensor<T, M, N>`, or an argument that it writes over: `x: &mut Tensor<T, M, N>`";
+    reference_argument() => "an argument that is only read is no reference here", "`Tensor<T, M, K>`; the call takes `&x`";
     integer_output() => "a result of `i32` is not supported", "integers serve in conditions and biases";
-    unsolvable(name) => "the extent of axis `{name}` cannot be told from the arguments", "give it a dimension of its own in one of the tensors";
+    unsolvable(name) => "the extent of axis `{name}` cannot be told from the arguments", "give it a dimension of its own in one of the tensors, or take it as an argument: `size: Extent<{name}>`";
 
     // syntax that the language does not have
     unsupported(what) => "{what} is not supported";
     unsupported_item() => "this item is not supported in a kernel", "there are `fn` and `const`";
-    macro_call(name) => "the macro `{name}!` is not supported in a kernel";
+    macro_call(name) => "the macro `{name}!` is not supported in a kernel", "there is `assert!(extent::<D>() % 8 == 0)`";
+    assertion_syntax() => "an assertion is a condition and possibly a text", "`assert!(extent::<D>() % 8 == 0, \"whole vectors\")`";
+    assertion_format() => "a text with values in it is not supported here", "the message names the condition and the extents by itself";
+    assertion_varies(axis) => "an assertion is checked once for a call, and this varies along axis `{axis}`", "compare extents and `i32` scalars";
+    assertion_never() => "this never holds";
     semicolon() => "the kernel's value is lost by this semicolon", "leave it out";
     statement_without_effect() => "this statement has no effect", "bind it: `let x = ..;`";
     block_without_value() => "this block has no value", "its last expression is its value";
@@ -92,7 +105,11 @@ messages! {
     annotated_let() => "a type here is not supported", "leave it out: types and axes are inferred";
     pattern() => "this pattern is not supported", "there are names, `_` and tuples";
     mutable(name) => "`{name}` cannot be mutable", "bind the new value by another `let`";
-    assignment() => "assignment is not supported", "bind the new value by another `let`";
+    assignment() => "assignment is not supported", "bind the new value by another `let`; an argument `x: &mut Tensor<..>` is written by `*x = ..`";
+    assignment_place() => "an argument is written in the kernel's own body, not in a helper or an inner block", "give the value from there: `*x = f(..)`";
+    not_in_place(name) => "`{name}` is not written in place", "its type says so: `{name}: &mut Tensor<T, M, K>`";
+    never_written(name) => "`{name}` is never written", "write `*{name} = ..;`, or leave out the `&mut`";
+    read_in_place(name) => "`{name}` is written in place, so its value is `*{name}`";
     loops() => "loops are not supported", "reductions name the axis that they run over: `sum::<N>(x)`";
     matches() => "`match` is not supported", "`if c {{ a }} else {{ b }}`";
     if_without_else() => "an `if` needs an `else`", "`if c {{ a }} else {{ b }}`, or `mask(a, c)`: absent where `c` is false";
@@ -100,11 +117,13 @@ messages! {
     field() => "fields are not supported", "take a tuple apart by `let (a, b) = ..;`";
     closure() => "closures are not supported", "a helper is a nested `fn`";
     reference() => "references are not supported", "leave out the `&` or `*`: values are copied";
-    cast_with_as() => "`as` is not supported", "sums are f32, results are rounded to their type when stored";
+    cast_with_as(to) => "`as` is not supported", "results are rounded to their type when stored; `cast::<{to}>(x)` rounds in between";
     method(name, receiver) => "methods are not supported", "`{name}({receiver})`";
     path(last) => "a path is not supported", "functions of the language need none: `{last}`";
     call_of_expression() => "only a function can be called";
     literal() => "this literal is not supported", "there are numbers, `true` and `false`";
+    cast_type(name) => "`{name}` is not a type that a value can be rounded to", "there are `f32`, `f16`, `bf16`, and the function's generic types";
+    cast_needs_type() => "`cast` needs a type", "`cast::<f16>(x)` rounds x to f16";
     suffix(digits) => "a number has no type here", "`{digits}`";
     number_range() => "this number does not fit", "numbers are exact fractions of 64-bit integers";
     bitwise(wrong, right) => "`{wrong}` is not supported", "`{right}`";
@@ -118,6 +137,8 @@ messages! {
     helper_result(name) => "the helper `{name}` has no result", "`-> Value`";
     argument_shape(shape) => "the helper takes {shape} here";
     result_shape(shape) => "the helper promises {shape}, its body gives something else";
+    ambiguous_helper(name) => "the crate has several helpers `{name}`", "a helper under `#[cleave::function]` is found by its name alone";
+    faulty_helper(name) => "the helper `{name}` has faults", "they are reported at the helper";
     recursion(name) => "`{name}` needs itself", "loops are reductions: `sum::<N>(x)`";
     constant_type() => "this type is not supported for a constant", "`f32`, or `i32` to compare with indices";
     constant_value(name) => "the value of `{name}` is not a constant number";
@@ -125,7 +146,7 @@ messages! {
     // names
     unknown_axis(name) => "no input has axis `{name}`";
     unknown_name(name) => "`{name}` is not known here";
-    unknown_function(name) => "`{name}` is no function of the language, and no helper in this kernel";
+    unknown_function(name) => "`{name}` is no function of the language, and no helper";
     function_as_value(name) => "`{name}` is a function", "call it: `{name}(x)`";
     value_as_function(name) => "`{name}` is a value here, so it cannot be called", "give the value another name";
     no_axis(name) => "`{name}` has no axis", "leave out the `::<..>`";
@@ -145,6 +166,9 @@ messages! {
     compared_values() => "only integers can be compared",
         "those are indices, extents, `i32` arguments and literals, their sums, and their products by constants; of values there is `max(a, b)`";
     integer_division() => "a quotient of integers is ambiguous", "write `1.0 / 3.0`";
+    integer_divisor() => "integers are divided by a positive literal", "that rounds down; for a real quotient one of the two is a value: `cast::<f32>(n)`";
+    remainder_of_values() => "only integers have a remainder", "those are indices, extents, `i32` arguments and literals";
+    quotient_as_value() => "a quotient that rounds down serves only in conditions", "for a real quotient divide by `2.0` instead of `2`";
     division_by_zero() => "division by zero";
     exponent() => "an exponent is a constant multiple of 1/2, of at most 63", "`exp(y * log(x))`";
     masked_output() => "this is absent where its mask is false, so it cannot be stored", "reduce it, or write `if c {{ x }} else {{ 0.0 }}`";
@@ -166,7 +190,6 @@ messages! {
     // conditions
     large_condition() => "this condition has too many alternatives", "bind fewer `||`";
     condition_range() => "a coefficient of this condition does not fit", "coefficients are 64-bit integers";
-    fractional_condition() => "a coefficient of this condition is no integer";
 
     // the build
     no_build_script() => "kernels are compiled by the build script, and this crate has none",

@@ -22,13 +22,16 @@ pub mod parse;
 pub mod report;
 mod scan;
 mod scope;
+pub mod shared;
 pub mod signature;
 mod suggest;
 pub mod syntax;
 mod term;
+mod written;
 
 pub use canonical::{key, print};
 pub use expand::expand;
+pub use message::TEXTS;
 pub use report::Errors;
 pub use scan::{Found, from_source, scan};
 
@@ -37,6 +40,7 @@ use crate::extent;
 use crate::graph::InputId;
 use crate::kernel::{Kernel, Param};
 use proc_macro2::{Ident, TokenStream};
+use shared::Shared;
 use syn::ItemFn;
 use syn::ext::IdentExt;
 use syntax::Source;
@@ -61,22 +65,24 @@ pub fn functions() -> impl Iterator<Item = &'static str> {
 /// # Errors
 /// All faults at their places.
 pub fn kernel(attribute: TokenStream, function: ItemFn) -> Result<Kernel, Errors> {
-    compile(attribute, &function).map(|c| c.kernel)
+    compile(attribute, &function, &Shared::default()).map(|c| c.kernel)
 }
 
-fn compile(attribute: TokenStream, function: &ItemFn) -> Result<Checked, Errors> {
+fn compile(attribute: TokenStream, function: &ItemFn, shared: &Shared) -> Result<Checked, Errors> {
     let mut errors = Errors::default();
     let attribute = attribute::parse(attribute, &mut errors);
     let signature = signature::parse(function, &mut errors);
     let mut parser = parse::Parser::new(&mut errors);
+    parser.valueless = signature.promised == 0 && signature.in_place().next().is_some();
     let body = parser.block(&function.block);
-    let library = composite::library(&parser.called);
-    let source = Source { name: function.sig.ident.clone(), attribute, signature, body, library };
+    let (library, mut faulty) = composite::library(&mut parser, shared);
+    faulty.append(&mut parser.faulty);
+    let source = Source { name: function.sig.ident.clone(), attribute, signature, body, library, faulty };
     let formula = check::check(&source, &mut errors);
     if !errors.is_empty() {
         return errors.or(None);
     }
-    let lower::Numbered { graph, arguments, axes } = lower::lower(&source, &formula, &mut errors);
+    let lower::Numbered { graph, arguments, axes, assertions } = lower::lower(&source, &formula, &mut errors);
     let solvable = extent::solvable(&graph);
     for (declared, axis) in formula.axes.iter().zip(&axes) {
         if axis.is_some_and(|a| !solvable.contains(&a)) {
@@ -88,7 +94,7 @@ fn compile(attribute: TokenStream, function: &ItemFn) -> Result<Checked, Errors>
     bounds.sort();
     let types = |name: &proc_macro2::Ident| source.attribute.dtypes.iter().find(|d| d.0 == *name).map(|d| d.1.clone()).unwrap_or_default();
     let params = source.signature.generics.iter().map(|g| Param { name: g.to_string(), types: types(g) }).collect();
-    let kernel = Kernel { name: source.name.unraw().to_string(), graph, params, bounds };
+    let kernel = Kernel { name: source.name.unraw().to_string(), graph, params, bounds, assertions };
     let axes = formula.axes.into_iter().map(|a| a.ident).collect();
     errors.or(Some(Checked { kernel, arguments, source, axes }))
 }

@@ -15,8 +15,28 @@ pub fn check(checker: &mut Checker, value: Value) {
     for name in results.iter().flat_map(|r| r.dims.iter().flatten()) {
         checker.result_axis(name);
     }
-    if results.is_empty() || results.len() != source.signature.promised {
+    let mut written = vec![];
+    for (i, argument) in source.signature.in_place() {
+        let Some(state) = checker.in_place.iter().find(|a| argument.name == a.name) else { continue };
+        match (state.value.clone(), state.written) {
+            (value, Some(place)) => written.push(one(checker, value, &argument.tensor, place)),
+            (_, None) => {
+                checker.fault(source.signature.arguments[i].name.span().into(), message::never_written(&argument.name));
+                written.push(None)
+            }
+        }
+    }
+    if results.len() != source.signature.promised {
         return; // a type was refused
+    }
+    if results.is_empty() {
+        match value {
+            Value::Tuple(values) if values.is_empty() => checker.formula.results = written.into_iter().flatten().collect(),
+            Value::Faulty => {}
+            Value::Tuple(values) => drop(checker.fault(tail.place, mismatch(0, values.len()))),
+            Value::Term(_) => drop(checker.fault(tail.place, mismatch(0, 1))),
+        }
+        return;
     }
     let values = match (value, source.signature.tuple) {
         (Value::Faulty, _) => return,
@@ -39,8 +59,8 @@ pub fn check(checker: &mut Checker, value: Value) {
         ExprKind::Tuple(members) if source.signature.tuple => members[i].place,
         _ => tail.place,
     };
-    let terms: Vec<Option<TermId>> = values.into_iter().zip(results).enumerate().map(|(i, (v, r))| one(checker, v, r, place(i))).collect();
-    if let Some(terms) = terms.into_iter().collect() {
+    let terms = values.into_iter().zip(results).enumerate().map(|(i, (v, r))| one(checker, v, r, place(i))).collect::<Vec<_>>();
+    if let Some(terms) = written.into_iter().chain(terms).collect() {
         checker.formula.results = terms
     }
 }

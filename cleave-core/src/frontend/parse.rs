@@ -7,33 +7,42 @@ use super::syntax::*;
 use crate::rational::Rational;
 use proc_macro2::Ident;
 use quote::ToTokens;
-use std::collections::BTreeSet;
-use syn::{BinOp, Expr as Syn, FnArg, GenericArgument, GenericParam, Item, ItemFn, Lit, Pat, PathArguments, ReturnType, Stmt, Type, UnOp};
+use std::collections::BTreeMap;
+use syn::punctuated::Punctuated;
+use syn::{BinOp, Expr as Syn, FnArg, GenericArgument, GenericParam, Item, ItemFn, Lit, Pat, PathArguments, ReturnType, Stmt, Token, Type, UnOp};
 
 /// Deeper expressions are refused, so that recursion stays within any stack.
 const DEEPEST: usize = 200;
 
 pub struct Parser<'a> {
     pub errors: &'a mut Errors,
-    /// Every function that is called.
-    pub called: BTreeSet<String>,
+    /// Every function that is called, at its first call.
+    pub called: BTreeMap<String, Place>,
+    /// Helpers that could not be read.
+    pub faulty: Vec<String>,
     depth: usize,
+    /// The next block needs no value: that of a kernel that only writes in place.
+    pub valueless: bool,
 }
 
 impl<'a> Parser<'a> {
     pub fn new(errors: &'a mut Errors) -> Self {
-        Parser { errors, called: BTreeSet::new(), depth: 0 }
+        Parser { errors, called: BTreeMap::new(), faulty: vec![], depth: 0, valueless: false }
     }
 
     pub fn block(&mut self, block: &syn::Block) -> Block {
         let braces = block.brace_token.span;
         let all = Place { start: braces.open(), end: braces.close() };
-        let mut out = Block { functions: vec![], constants: vec![], lets: vec![], value: Box::new(Expr { kind: ExprKind::Faulty, place: all }) };
+        let mut out = Block { functions: vec![], constants: vec![], statements: vec![], value: Box::new(Expr { kind: ExprKind::Faulty, place: all }) };
         let mut valued = false;
+        let valueless = std::mem::take(&mut self.valueless);
         for (i, statement) in block.stmts.iter().enumerate() {
             match statement {
                 Stmt::Local(local) => self.local(local, &mut out),
-                Stmt::Item(Item::Fn(f)) => out.functions.extend(self.function(f)),
+                Stmt::Item(Item::Fn(f)) => match self.function(f) {
+                    Some(function) => out.functions.push(function),
+                    None => self.faulty.push(f.sig.ident.to_string()),
+                },
                 Stmt::Item(Item::Const(c)) => {
                     let integer = match word(&c.ty).map(|t| t.to_string()).as_deref() {
                         Some("i32" | "i64" | "u32" | "u64" | "usize" | "isize") => true,
@@ -51,6 +60,12 @@ impl<'a> Parser<'a> {
                     valued = true;
                     out.value = Box::new(self.expr(e))
                 }
+                Stmt::Expr(Syn::Assign(syn::ExprAssign { left, right, .. }), Some(_)) if pointee(left).is_some() => {
+                    out.statements.extend(self.write(left, None, right))
+                }
+                Stmt::Expr(Syn::Binary(b), Some(_)) if compound(&b.op).is_some() && pointee(&b.left).is_some() => {
+                    out.statements.extend(self.write(&b.left, compound(&b.op), &b.right))
+                }
                 Stmt::Expr(e, semi) => {
                     let faulty = matches!(self.expr(e).kind, ExprKind::Faulty);
                     match semi {
@@ -62,6 +77,9 @@ impl<'a> Parser<'a> {
                         _ => self.errors.push(Place::of(e), message::statement_without_effect()),
                     }
                 }
+                Stmt::Macro(m) if m.mac.path.is_ident("assert") => {
+                    out.statements.extend(self.assertion(&m.mac).map(Statement::Assert));
+                }
                 Stmt::Macro(m) => {
                     let name = m.mac.path.to_token_stream().to_string();
                     self.errors.push(Place::of(&m.mac), message::macro_call(name));
@@ -69,7 +87,9 @@ impl<'a> Parser<'a> {
                 }
             }
         }
-        if !valued {
+        if !valued && valueless {
+            out.value.kind = ExprKind::Tuple(vec![])
+        } else if !valued {
             self.errors.push(all, message::block_without_value())
         }
         out
@@ -85,8 +105,45 @@ impl<'a> Parser<'a> {
         }
         let value = self.expr(&init.expr);
         if let Some(pattern) = self.pattern(&local.pat) {
-            out.lets.push((pattern, value))
+            out.statements.push(Statement::Let(pattern, value))
         }
+    }
+
+    fn write(&mut self, target: &Syn, operator: Option<Arithmetic>, value: &Syn) -> Option<Statement> {
+        let target = pointee(target)?.clone();
+        Some(Statement::Assign { target, operator, value: self.expr(value) })
+    }
+
+    fn assertion(&mut self, mac: &syn::Macro) -> Option<Assertion> {
+        let arguments = match mac.parse_body_with(Punctuated::<Syn, Token![,]>::parse_terminated) {
+            Ok(arguments) => arguments,
+            Err(e) => {
+                self.errors.syntax(e);
+                return None;
+            }
+        };
+        let mut arguments = arguments.iter();
+        let Some(condition) = arguments.next() else {
+            self.errors.push(Place::of(mac), message::assertion_syntax());
+            return None;
+        };
+        let message = match arguments.next() {
+            None => None,
+            Some(Syn::Lit(l)) if let Lit::Str(text) = &l.lit => {
+                if text.value().contains(['{', '}']) {
+                    self.errors.push(Place::of(text), message::assertion_format())
+                }
+                Some(text.value())
+            }
+            Some(other) => {
+                self.errors.push(Place::of(other), message::assertion_syntax());
+                None
+            }
+        };
+        if let Some(more) = arguments.next() {
+            self.errors.push(Place::of(more), message::assertion_format())
+        }
+        Some(Assertion { condition: self.expr(condition), message })
     }
 
     fn pattern(&mut self, pat: &Pat) -> Option<Pattern> {
@@ -144,7 +201,7 @@ impl<'a> Parser<'a> {
         };
         let body = self.block(&f.block);
         let complete = parameters.len() == f.sig.inputs.len() && axes.len() == f.sig.generics.params.len();
-        complete.then_some(Function { name: f.sig.ident.clone(), axes, parameters, result: result?, body })
+        complete.then_some(Function { name: f.sig.ident.clone(), shared: false, axes, parameters, result: result?, body })
     }
 
     fn shape(&mut self, ty: &Type) -> Option<Shape> {
@@ -190,6 +247,7 @@ impl<'a> Parser<'a> {
                 (None, None) => ExprKind::Faulty,
             },
             Syn::Call(c) => self.call(c),
+            Syn::Unary(_) if pointee(e).is_some() => pointee(e).map_or(ExprKind::Faulty, |name| ExprKind::Current(name.clone())),
             Syn::Unary(u) => match u.op {
                 UnOp::Neg(_) => ExprKind::Negate(self.boxed(&u.expr)),
                 UnOp::Not(_) => ExprKind::Not(self.boxed(&u.expr)),
@@ -218,7 +276,7 @@ impl<'a> Parser<'a> {
             }
             Syn::Cast(c) => {
                 self.expr(&c.expr);
-                self.fault(e, message::cast_with_as())
+                self.fault(e, message::cast_with_as(c.ty.to_token_stream()))
             }
             Syn::Macro(m) => self.fault(e, message::macro_call(m.mac.path.to_token_stream())),
             Syn::Return(_) => self.fault(e, message::unsupported("`return`")),
@@ -276,7 +334,7 @@ impl<'a> Parser<'a> {
             }
             other => return self.fault(other, message::not_an_axis()),
         }
-        self.called.insert(segment.ident.to_string());
+        self.called.entry(segment.ident.to_string()).or_insert_with(|| segment.ident.span().into());
         ExprKind::Call { function: segment.ident.clone(), axes, arguments }
     }
 
@@ -300,6 +358,7 @@ impl<'a> Parser<'a> {
             BinOp::Sub(_) => ExprKind::Arithmetic(Arithmetic::Subtract, left, right),
             BinOp::Mul(_) => ExprKind::Arithmetic(Arithmetic::Multiply, left, right),
             BinOp::Div(_) => ExprKind::Arithmetic(Arithmetic::Divide, left, right),
+            BinOp::Rem(_) => ExprKind::Arithmetic(Arithmetic::Remainder, left, right),
             BinOp::And(_) => ExprKind::And(left, right),
             BinOp::Or(_) => ExprKind::Or(left, right),
             BinOp::Lt(_) => ExprKind::Compare(Comparison::Less, left, right),
@@ -308,10 +367,33 @@ impl<'a> Parser<'a> {
             BinOp::Ge(_) => ExprKind::Compare(Comparison::GreaterEqual, left, right),
             BinOp::Eq(_) => ExprKind::Compare(Comparison::Equal, left, right),
             BinOp::Ne(_) => ExprKind::Compare(Comparison::NotEqual, left, right),
+            op if compound(&op).is_some() => self.fault(b, message::assignment()),
             BinOp::BitAnd(op) => self.fault(&op, message::bitwise("&", "&&")),
             BinOp::BitOr(op) => self.fault(&op, message::bitwise("|", "||")),
             op => self.fault(&op, message::operator(op.to_token_stream())),
         }
+    }
+}
+
+/// The name in `*name`.
+fn pointee(e: &Syn) -> Option<&Ident> {
+    match e {
+        Syn::Unary(syn::ExprUnary { op: UnOp::Deref(_), expr, .. }) => match &**expr {
+            Syn::Path(p) => p.path.get_ident(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The operator of `+=` and its kin.
+fn compound(op: &BinOp) -> Option<Arithmetic> {
+    match op {
+        BinOp::AddAssign(_) => Some(Arithmetic::Add),
+        BinOp::SubAssign(_) => Some(Arithmetic::Subtract),
+        BinOp::MulAssign(_) => Some(Arithmetic::Multiply),
+        BinOp::DivAssign(_) => Some(Arithmetic::Divide),
+        _ => None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Kernels in the text of a file: what the build script and the tests read.
 use super::report::Errors;
+use super::shared::Shared;
 use super::{Checked, compile};
 use crate::kernel::Kernel;
 use proc_macro2::{Ident, TokenStream};
@@ -12,11 +13,11 @@ pub struct Found {
     pub kernel: Result<Kernel, Errors>,
 }
 
-/// The functions under `#[cleave::kernel]` or `#[kernel]` in a file, in their order; in modules and functions too.
+/// With the crate's shared helpers: the functions under `#[cleave::kernel]` or `#[kernel]` in a file, in their order; in modules and functions too.
 ///
 /// # Errors
 /// If the text is no Rust. A faulty kernel is among the found.
-pub fn scan(text: &str) -> Result<Vec<Found>, Errors> {
+pub fn scan(text: &str, shared: &Shared) -> Result<Vec<Found>, Errors> {
     let file = syn::parse_file(text).map_err(|e| {
         let mut errors = Errors::default();
         errors.syntax(e);
@@ -27,18 +28,18 @@ pub fn scan(text: &str) -> Result<Vec<Found>, Errors> {
     let found = visitor
         .0
         .into_iter()
-        .map(|(attribute, function)| Found { name: function.sig.ident.clone(), kernel: compile(attribute, &function).map(|c: Checked| c.kernel) });
+        .map(|(attribute, function)| Found { name: function.sig.ident.clone(), kernel: compile(attribute, &function, shared).map(|c: Checked| c.kernel) });
     Ok(found.collect())
 }
 
-/// All kernels of a file.
+/// All kernels of a file; it holds the helpers that they share.
 ///
 /// # Errors
 /// The faults of all of them, if there are any.
 pub fn from_source(text: &str) -> Result<Vec<Kernel>, Errors> {
     let mut errors = Errors::default();
     let mut kernels = vec![];
-    for found in scan(text)? {
+    for found in scan(text, &Shared::of_text(text))? {
         match found.kernel {
             Ok(kernel) => kernels.push(kernel),
             Err(e) => errors.extend(e),

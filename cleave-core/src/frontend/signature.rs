@@ -1,7 +1,7 @@
 //! The function's signature: element types, tensor arguments and results with the factors of each stored dimension.
 use super::message;
 use super::report::{Errors, Place};
-use super::syntax::{Argument, ElementName, Signature, Tensor};
+use super::syntax::{Argument, ElementName, Form, Signature, Tensor};
 use crate::dtype::DType;
 use proc_macro2::Ident;
 use syn::{FnArg, GenericArgument, GenericParam, ItemFn, Pat, PathArguments, ReturnType, Type};
@@ -47,7 +47,7 @@ pub fn parse(function: &ItemFn, errors: &mut Errors) -> Signature {
             errors.push(name.span(), message::declared_twice(&name))
         }
         match argument_type(&typed.ty, &signature.generics, errors) {
-            Some((tensor, scalar)) => signature.arguments.push(Argument { name, tensor, scalar }),
+            Some((tensor, form)) => signature.arguments.push(Argument { name, tensor, form }),
             None => signature.faulty.push(name),
         }
     }
@@ -55,6 +55,7 @@ pub fn parse(function: &ItemFn, errors: &mut Errors) -> Signature {
         errors.push(sig.ident.span(), message::no_argument())
     }
     match &sig.output {
+        ReturnType::Default if signature.in_place().next().is_some() => {}
         ReturnType::Default => errors.push(sig.ident.span(), message::no_output()),
         ReturnType::Type(_, t) => match &**t {
             Type::Tuple(members) => {
@@ -74,21 +75,44 @@ pub fn parse(function: &ItemFn, errors: &mut Errors) -> Signature {
     signature
 }
 
-fn argument_type(ty: &Type, generics: &[Ident], errors: &mut Errors) -> Option<(Tensor, bool)> {
+fn argument_type(ty: &Type, generics: &[Ident], errors: &mut Errors) -> Option<(Tensor, Form)> {
+    let number = |t| Tensor { element: ElementName::Type(t), dims: vec![], place: Place::of(ty) };
+    if let Some(arguments) = generic(ty, "Extent") {
+        let axis = match arguments[..] {
+            [GenericArgument::Type(t)] => word(t),
+            _ => None,
+        };
+        if axis.is_none() {
+            errors.push(Place::of(ty), message::extent_of())
+        }
+        return Some((number(DType::I32), Form::Extent(axis?)));
+    }
     if let Some(name) = word(ty) {
         return match DType::parse(&name.to_string()) {
-            Some(t @ (DType::F32 | DType::I32)) => Some((Tensor { element: ElementName::Type(t), dims: vec![], place: Place::of(ty) }, true)),
+            Some(t @ (DType::F32 | DType::I32)) => Some((number(t), Form::Scalar)),
             _ => {
                 errors.push(Place::of(ty), message::not_an_argument(&name));
                 None
             }
         };
     }
-    let tensor = tensor(ty, generics, errors)?;
+    let (referred, form) = match ty {
+        Type::Reference(r) if r.mutability.is_some() => (&*r.elem, Form::InPlace),
+        Type::Reference(r) if generic(&r.elem, "Tensor").is_some() => {
+            errors.push(Place::of(ty), message::reference_argument());
+            (&*r.elem, Form::Tensor)
+        }
+        _ => (ty, Form::Tensor),
+    };
+    let tensor = tensor(referred, generics, errors)?;
     if tensor.dims.is_empty() {
         errors.push(tensor.place, message::no_dimension())
     }
-    Some((tensor, false))
+    if let (Form::InPlace, ElementName::Type(DType::I32)) = (&form, &tensor.element) {
+        errors.push(tensor.place, message::integer_output());
+        return None;
+    }
+    Some((tensor, form))
 }
 
 fn result_type(ty: &Type, generics: &[Ident], errors: &mut Errors) -> Option<Tensor> {
@@ -109,26 +133,26 @@ pub fn word(ty: &Type) -> Option<Ident> {
     }
 }
 
+/// The arguments of a type of this name, if it is one; the path before the name does not count.
+fn generic<'a>(ty: &'a Type, name: &str) -> Option<Vec<&'a GenericArgument>> {
+    let segment = match ty {
+        Type::Path(p) if p.qself.is_none() => p.path.segments.last()?,
+        Type::Group(g) => return generic(&g.elem, name),
+        _ => return None,
+    };
+    match &segment.arguments {
+        PathArguments::AngleBracketed(a) if segment.ident == name => Some(a.args.iter().collect()),
+        _ if segment.ident == name => Some(vec![]),
+        _ => None,
+    }
+}
+
 /// A tensor type. What is faulty in it is reported and left out, so that the rest can be checked.
 fn tensor(ty: &Type, generics: &[Ident], errors: &mut Errors) -> Option<Tensor> {
     let place = Place::of(ty);
-    let segment = match ty {
-        Type::Path(p) if p.qself.is_none() => p.path.segments.last(),
-        _ => None,
-    };
-    let arguments = match segment {
-        Some(s) if s.ident == "Tensor" => match &s.arguments {
-            PathArguments::AngleBracketed(a) => a.args.iter().collect::<Vec<_>>(),
-            _ => vec![],
-        },
-        Some(s) if s.ident == "Extent" => {
-            errors.push(place, message::extent_argument());
-            return None;
-        }
-        _ => {
-            errors.push(place, message::not_a_tensor());
-            return None;
-        }
+    let Some(arguments) = generic(ty, "Tensor") else {
+        errors.push(place, if generic(ty, "Extent").is_some() { message::extent_result() } else { message::not_a_tensor() });
+        return None;
     };
     let Some((first, dims)) = arguments.split_first() else {
         errors.push(place, message::not_a_tensor());

@@ -11,8 +11,10 @@ pub struct Source {
     pub attribute: Attribute,
     pub signature: Signature,
     pub body: Block,
-    /// The composites that it calls.
+    /// The composites and the crate's helpers that it calls.
     pub library: Vec<Function>,
+    /// Helpers that could not be read; reported.
+    pub faulty: Vec<String>,
 }
 
 /// The attribute's arguments.
@@ -40,11 +42,29 @@ pub struct Signature {
     pub tuple: bool,
 }
 
+impl Signature {
+    /// The arguments that the kernel writes over.
+    pub fn in_place(&self) -> impl Iterator<Item = (usize, &Argument)> {
+        self.arguments.iter().enumerate().filter(|a| a.1.form == Form::InPlace)
+    }
+}
+
 pub struct Argument {
     pub name: Ident,
     pub tensor: Tensor,
+    pub form: Form,
+}
+
+/// What kind of value an argument is.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Form {
+    Tensor,
+    /// `x: &mut Tensor<T, M, C>`: the kernel writes over it.
+    InPlace,
     /// `scale: f32`: no tensor, though the same without dimensions.
-    pub scalar: bool,
+    Scalar,
+    /// `head_dim: Extent<D>`
+    Extent(Ident),
 }
 
 /// `Tensor<T, B, (K, G), M>`.
@@ -63,6 +83,8 @@ pub enum ElementName {
 /// A helper: `fn scaled<A>(x: Value) -> Value { .. }`.
 pub struct Function {
     pub name: Ident,
+    /// Of the crate, under `#[cleave::function]`: its text is elsewhere.
+    pub shared: bool,
     /// Each stands for one axis or for several.
     pub axes: Vec<Ident>,
     pub parameters: Vec<(Ident, Shape)>,
@@ -87,8 +109,25 @@ pub struct Constant {
 pub struct Block {
     pub functions: Vec<Function>,
     pub constants: Vec<Constant>,
-    pub lets: Vec<(Pattern, Expr)>,
+    pub statements: Vec<Statement>,
     pub value: Box<Expr>,
+}
+
+pub enum Statement {
+    Let(Pattern, Expr),
+    Assert(Assertion),
+    /// `*x = value;`, or `*x += value;` and its kin.
+    Assign {
+        target: Ident,
+        operator: Option<Arithmetic>,
+        value: Expr,
+    },
+}
+
+/// `assert!(condition, "message")`
+pub struct Assertion {
+    pub condition: Expr,
+    pub message: Option<String>,
 }
 
 pub enum Pattern {
@@ -109,6 +148,8 @@ pub enum ExprKind {
     },
     Truth(bool),
     Name(Ident),
+    /// `*x` of an argument that is written in place.
+    Current(Ident),
     /// `function::<axes>(arguments)`; each of `axes` is one axis or a tuple of them.
     Call {
         function: Ident,
@@ -134,6 +175,7 @@ pub enum Arithmetic {
     Subtract,
     Multiply,
     Divide,
+    Remainder,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -50,6 +50,8 @@ pub enum Op {
     Add,
     Subtract,
     Multiply,
+    /// Of an integer by a positive one, rounded down.
+    Quotient(i64),
     /// An exponent in halves.
     Power(i8),
     Apply(Function),
@@ -97,7 +99,17 @@ pub struct Declared {
 pub struct Formula {
     pub axes: Vec<Declared>,
     pub terms: Vec<Term>,
+    /// Of the arguments that are written in place, then of the declared results.
     pub results: Vec<TermId>,
+    pub assertions: Vec<Asserted>,
+}
+
+/// A condition that must hold at a call.
+#[derive(Clone, Debug)]
+pub struct Asserted {
+    pub condition: TermId,
+    pub text: String,
+    pub message: Option<String>,
 }
 
 impl Formula {

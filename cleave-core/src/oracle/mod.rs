@@ -108,6 +108,7 @@ impl Run<'_> {
                     Function::Abs => x.abs(),
                     Function::Sigmoid => (Wide::from(1.0) + (-x).exp()).recip(),
                     Function::Tanh => Wide::from(x.to_f64().tanh()),
+                    Function::Round(_) => x,
                 }
             }
             Op::Product(exponents) => self.product(operands, exponents, index),

@@ -7,7 +7,7 @@ use crate::domain::{Domain, Span, Surroundings, index_at, index_range};
 use crate::dtype::DType;
 use crate::extent;
 use crate::frame::row;
-use crate::graph::{Access, FrameKind, Graph, NodeId, Op};
+use crate::graph::{Access, FrameKind, Function, Graph, NodeId, Op};
 use crate::oracle::Tensor;
 use crate::predicate::Table;
 use crate::tile::{DimId, DimSet, Loop, Part, Program, Role, State, Statement};
@@ -290,6 +290,7 @@ impl<'a> Block<'a> {
                 Op::Size(a) => self.extent(*a) as f64,
                 Op::Index(a) => self.index(*a, offset) as f64,
                 Op::Predicate(_) => self.holds(node, offset) as u8 as f64,
+                Op::Apply(Function::Round(to)) => self.settings.types.map_or(x(0), |types| round_to(to.resolve(types), x(0))),
                 Op::Apply(f) => f.apply(x(0)),
                 Op::Product(exponents) => self.product(operands, exponents, offset),
                 Op::Linear(k, constant) => (0..k.len()).fold(constant.to_f64(), |sum, j| self.round(sum + self.round(k[j].to_f64() * x(j)))),

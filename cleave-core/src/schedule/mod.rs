@@ -3,10 +3,11 @@
 //!
 //! [`elaborate`] puts frames into the graph, [`variants`] lists the choices that the graph leaves open, [`roles`] makes parts and
 //! dims of a choice, [`associate`] orders the factors of its products, [`build`] makes the statements, with [`levels`].
-//! [`interpret`] runs a program slowly and plainly, for tests and for the screen of a build.
+//! [`in_place`] takes apart programs that would read an input after they wrote over it; [`interpret`] runs a program slowly and plainly, for tests and for the screen of a build.
 pub mod associate;
 pub mod build;
 pub mod elaborate;
+pub mod in_place;
 pub mod interpret;
 pub mod levels;
 pub mod roles;
@@ -15,6 +16,7 @@ pub mod variants;
 use crate::axis::{AxisId, AxisSet};
 use crate::dtype::{DType, Element};
 use crate::graph::{Access, Graph, Input, InputId, NodeId, Output, Store};
+use crate::tile::in_place::{reads_first, write_last};
 use crate::tile::{DimId, DimSet, Loop, Part, Program, Role, Statement, Workspace, dims_of};
 use elaborate::Framed;
 use roles::{StoreId, Variant};
@@ -41,11 +43,22 @@ pub fn programs(algorithm: u32, graph: &Graph, bounds: &[(AxisId, usize)]) -> Ve
         if !plain.launches.iter().flatten().all(is_sound) {
             continue;
         }
+        if !reads_first(&plain) {
+            let apart = program(algorithm, &framed, &in_place::apart(&framed, &variant), bounds);
+            if apart.launches.iter().flatten().all(is_sound) && reads_first(&apart) {
+                let end = programs.len();
+                add(&mut programs, end, apart)
+            }
+            continue;
+        }
         let keep = repeated(&plain);
         if keeps && !keep.is_empty() {
             // before the launches that keeping may save
             let position = if variant.chip.is_empty() { 0 } else { programs.len() };
-            add(&mut programs, position, program(algorithm, &framed, &Variant { keep, ..variant }, bounds))
+            let kept = program(algorithm, &framed, &Variant { keep, ..variant }, bounds);
+            if reads_first(&kept) {
+                add(&mut programs, position, kept)
+            }
         }
         let end = programs.len();
         add(&mut programs, end, plain)
@@ -73,10 +86,10 @@ pub fn program(algorithm: u32, framed: &Framed, variant: &Variant, bounds: &[(Ax
             let (name, access) = (format!("workspace{}", program.workspaces.len()), Access::plain(axes.iter().copied()));
             let element = Element::Type(DType::F32);
             let stores = vec![Store { node: n, access: access.clone() }];
-            launch.graph.outputs.push(Output { name: name.clone(), element, storage: access.clone(), stores });
+            launch.graph.outputs.push(Output { name: name.clone(), element, storage: access.clone(), stores, in_place: None });
             // later launches keep the output too, without a store, so that positions agree
-            framed.graph.outputs.push(Output { name: name.clone(), element, storage: access.clone(), stores: vec![] });
-            framed.graph.inputs.push(Input { name, element, storage: access, positive: false, workspace: Some(n) });
+            framed.graph.outputs.push(Output { name: name.clone(), element, storage: access.clone(), stores: vec![], in_place: None });
+            framed.graph.inputs.push(Input { name, element, storage: access, positive: false, extent: None, workspace: Some(n) });
             program.workspaces.push(Workspace { axes })
         }
         program.launches.push(parts(&launch, variant));
@@ -96,6 +109,7 @@ pub fn program(algorithm: u32, framed: &Framed, variant: &Variant, bounds: &[(Ax
     program.launches.push(parts(&framed, variant));
     program.bounds = limits(&program, variant, bounds);
     program.name = name(&program);
+    write_last(&mut program);
     program
 }
 

@@ -75,7 +75,7 @@ impl Formula {
         indices.sort();
         extents.sort();
         tables.sort();
-        self.graph.holds(Predicate::atom(Atom { indices, tables, extents, constant }))
+        self.graph.holds(Predicate::atom(Atom { indices, tables, extents, constant, ..Atom::default() }))
     }
     pub fn mul(&mut self, factors: &[NodeId]) -> NodeId {
         self.graph.mul(factors)
@@ -168,6 +168,6 @@ impl Formula {
     }
     pub fn kernel(self, name: &str) -> Kernel {
         let params = vec![Param { name: "T".into(), types: vec![DType::F32] }];
-        Kernel { name: name.into(), graph: self.graph, params, bounds: self.bounds }
+        Kernel { name: name.into(), graph: self.graph, params, bounds: self.bounds, assertions: vec![] }
     }
 }

@@ -1,5 +1,5 @@
 //! Kernels whose algorithms are known.
-use crate::formula::Formula;
+use super::formula::Formula;
 use cleave_core::graph::NodeId;
 use cleave_core::kernel::Kernel;
 

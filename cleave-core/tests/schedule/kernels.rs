@@ -125,7 +125,7 @@ impl Terms {
             l.sort();
             l
         };
-        Atom { indices: named(indices), tables: tables.to_vec(), extents: named(extents), constant }
+        Atom { indices: named(indices), tables: tables.to_vec(), extents: named(extents), constant, ..Atom::default() }
     }
     fn predicate(&mut self, atoms: Vec<Atom>) -> NodeId {
         self.g.holds(Predicate { clauses: vec![atoms] })

@@ -189,6 +189,7 @@ impl Problem {
         entry.guards.iter().all(|g| match g {
             Guard::AtMost(a, n) => self.extents[a.0 as usize] <= *n,
             Guard::Multiple(a, n) => self.extents[a.0 as usize] % n == 0,
+            Guard::NotNegative(i) => self.values[i.index()].first().is_none_or(|x| *x >= 0.0),
             Guard::Contiguous(t, d) => self.placed(*t).is_none_or(|p| p.strides[*d as usize] == 1),
             Guard::Aligned(t, bytes) => self.placed(*t).is_none_or(|p| p.strides.iter().all(|s| *s == 1 || *s * p.dtype.bytes() as i64 % *bytes as i64 == 0)),
         }) && kernel.graph.inputs.len() == self.inputs.len()
@@ -209,12 +210,23 @@ pub enum Resolved {
     Value(u64),
 }
 
+/// A tensor map: its buffer, the byte at which it starts, and `(size, stride in bytes, box)` of each dim, innermost first.
+pub struct ResolvedMap {
+    pub buffer: usize,
+    pub first: u64,
+    pub dtype: DType,
+    pub dims: Vec<(u64, u64, u32)>,
+}
+
 pub struct Launched {
     pub module: usize,
     pub symbol: String,
     pub blocks: u64,
+    /// At most as many blocks as multiprocessors are to be started.
+    pub persistent: bool,
     pub threads: u32,
     pub shared_bytes: u32,
+    pub maps: Vec<ResolvedMap>,
     pub words: Vec<Resolved>,
 }
 
@@ -251,6 +263,8 @@ pub fn plan(kernel: &Kernel, program: &Program, entry: &Entry, problem: &Problem
             extra.push(((items[p] * pieces[p] * launch.partial_bytes[p]).max(16), false));
             extra.push((items[p] * 4, true))
         }
+        let claims = ins + outs + extra.len();
+        extra.push((16, true));
         let words = launch.words.iter().map(|w| match w {
             Word::Address(t) => Resolved::Address(buffer(*t)),
             Word::Scalar(i) => {
@@ -264,13 +278,34 @@ pub fn plan(kernel: &Kernel, program: &Program, entry: &Entry, problem: &Problem
             Word::Pieces(p) => Resolved::Value(pieces[*p as usize]),
             Word::Partials(p) => Resolved::Address(places[*p as usize].0),
             Word::Counters(p) => Resolved::Address(places[*p as usize].1),
+            Word::Blocks => Resolved::Value(blocks),
+            Word::Claims => Resolved::Address(claims),
+        });
+        let stride_of = |tensor, dim: u32, factor: u32| stride(kernel, program, problem, tensor, dim as usize, factor as usize);
+        let maps = launch.maps.iter().map(|m| {
+            let dtype = match m.tensor {
+                TensorRef::Input(i) => problem.inputs[i.index()].dtype,
+                TensorRef::Output(o) => problem.outputs[o as usize].dtype,
+                TensorRef::Workspace(_) => DType::F32,
+            };
+            let first: i64 = m.first.iter().map(|(d, f, i)| stride_of(m.tensor, *d, *f) * *i as i64).sum();
+            let bytes = dtype.bytes() as u64;
+            let dims = m.dims.iter().map(|d| {
+                let size = d.axes.iter().map(extent).product::<i64>().max(1) as u64;
+                // the stride of a dim of one position is not used, but must be one that could be
+                let stride = if size == 1 { 16 } else { stride_of(m.tensor, d.dim, d.factor) as u64 * bytes };
+                (size, stride, d.length)
+            });
+            ResolvedMap { buffer: buffer(m.tensor), first: first as u64 * bytes, dtype, dims: dims.collect() }
         });
         launches.push(Launched {
             module: launch.module as usize,
             symbol: launch.symbol.clone(),
             blocks,
+            persistent: launch.persistent,
             threads: launch.threads,
             shared_bytes: launch.shared_bytes,
+            maps: maps.collect(),
             words: words.collect(),
         })
     }

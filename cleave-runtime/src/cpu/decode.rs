@@ -7,8 +7,9 @@ use super::ExecuteError;
 use super::expression::{self, Group, Item};
 use cleave_core::axis::AxisSet;
 use cleave_core::cost::Polynomial;
+use cleave_core::dtype::{DType, Element};
 use cleave_core::frame::{Statistic, row};
-use cleave_core::graph::{Factor, FrameKind, Graph, InputId, NodeId, Op};
+use cleave_core::graph::{Factor, FrameKind, Function, Graph, InputId, NodeId, Op};
 use cleave_core::tile::{self, DimId, DimSet, Statement};
 use std::collections::HashMap;
 
@@ -124,7 +125,14 @@ fn order(part: &tile::Part) -> Vec<DimId> {
 }
 
 impl Part {
-    pub fn new(source: &tile::Part) -> Result<Self, ExecuteError> {
+    pub fn new(source: &tile::Part, types: &[DType]) -> Result<Self, ExecuteError> {
+        let mut source = source.clone();
+        for n in &mut source.graph.nodes {
+            if let Op::Apply(Function::Round(to)) = &mut n.op {
+                *to = Element::Type(to.resolve(types))
+            }
+        }
+        let source = &source;
         if source.dims.len() > MAX_DIMS {
             return Err(ExecuteError::Dims { found: source.dims.len() });
         }

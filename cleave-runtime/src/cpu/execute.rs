@@ -172,7 +172,7 @@ impl<'a> Job<'a> {
         });
         let stores = stores.collect();
         let mut tables = vec![TableData::Absent; graph.inputs.len()];
-        let leaves = graph.predicates.iter().flat_map(|p| p.clauses.iter().flatten().flat_map(|a| a.tables.iter().map(|t| &t.0)));
+        let leaves = graph.predicates.iter().flat_map(|p| p.clauses.iter().flatten().flat_map(|a| a.all_tables()));
         for Table { input, .. } in leaves {
             tables[input.index()] = match &tensors.inputs[input.index()] {
                 Argument::Integer(x) => TableData::Scalar(*x as i64),

@@ -3,6 +3,7 @@
 //!
 //! In: the graph's nodes in the order of statements. Out: instructions in that order; a register is reused after its last use.
 use cleave_core::axis::AxisId;
+use cleave_core::dtype::{DType, Element};
 use cleave_core::graph::{Function, Graph, NodeId, Op, PredicateId};
 use cleave_core::tile::{DimId, DimSet};
 use std::collections::HashMap;
@@ -244,6 +245,11 @@ impl Compiler<'_> {
                     Function::Tanh => Unary::Tanh,
                     Function::Sigmoid => Unary::Sigmoid,
                     Function::Abs => Unary::Abs,
+                    Function::Round(to) => match to {
+                        Element::Type(DType::F16) => Unary::RoundF16,
+                        Element::Type(DType::BF16) => Unary::RoundBf16,
+                        _ => return x,
+                    },
                 };
                 self.unary(op, x)
             }

@@ -87,7 +87,8 @@ impl<'a> Rows<'a> {
         let part = &block.part().source;
         let long: Vec<AxisId> = part.dim(inner).axes.iter().copied().filter(|a| block.context.extents[a.0 as usize] > 1).collect();
         let varies = |a: AxisId| long.contains(&a);
-        if atom.tables.iter().any(|(t, _)| t.access.axes().iter().any(varies)) {
+        let quotients = atom.quotients.iter().any(|(q, _)| q.of.free().iter().any(varies));
+        if quotients || atom.tables.iter().any(|(t, _)| t.access.axes().iter().any(varies)) {
             return None;
         }
         let slope = match atom.indices.iter().find(|(a, _)| varies(*a)) {

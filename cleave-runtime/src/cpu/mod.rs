@@ -98,7 +98,7 @@ impl Decoded {
     /// `types`: those of the kernel's generic parameters.
     pub fn new(program: &Program, types: &[DType]) -> Result<Self, ExecuteError> {
         let graph = program.launches.last().and_then(|l| l.first()).map(|p| &p.graph).ok_or(ExecuteError::Empty)?;
-        let launches: Result<Vec<Vec<_>>, _> = program.launches.iter().map(|l| l.iter().map(decode::Part::new).collect()).collect();
+        let launches: Result<Vec<Vec<_>>, _> = program.launches.iter().map(|l| l.iter().map(|p| decode::Part::new(p, types)).collect()).collect();
         let (inputs, outputs) = (graph.inputs.len() - program.workspaces.len(), graph.outputs.len() - program.workspaces.len());
         let signature = Signature {
             inputs: graph.inputs[..inputs].iter().map(|i| (i.name.clone(), i.element.resolve(types), i.storage.dims.len())).collect(),

@@ -46,6 +46,8 @@ pub enum Unary {
     Tanh,
     Sigmoid,
     Abs,
+    RoundF16,
+    RoundBf16,
     Sqrt,
     Reciprocal,
     /// `k * x + c`
@@ -85,6 +87,8 @@ impl Kernel for Map1<'_> {
             Unary::Tanh => each(d, a, functions::tanh::<FUSED>),
             Unary::Sigmoid => each(d, a, functions::sigmoid::<FUSED>),
             Unary::Abs => each(d, a, f32::abs),
+            Unary::RoundF16 => each(d, a, |x| f16::from_f32(x).to_f32()),
+            Unary::RoundBf16 => each(d, a, |x| bf16::from_f32(x).to_f32()),
             Unary::Sqrt => each(d, a, f32::sqrt),
             Unary::Reciprocal => each(d, a, |x| 1.0 / x),
             Unary::Affine(k, 0.0) => each(d, a, |x| k * x),

@@ -1,10 +1,12 @@
 //! Launching a chosen entry: what can be told from the extents is worked out once ([`Loaded::new`]); a call fills in
 //! addresses and strides and starts the kernels. A launch allocates nothing and waits for nothing.
+use super::maps::{Map, Maps, WORDS as MAP_WORDS};
 use super::{CudaDevice, address_of};
 use crate::error::{Doing, Error, Result};
 use crate::layout::row_major;
+use cleave_core::dtype::DType;
 use cleave_core::graph::{Access, Factor};
-use cleave_core::plan::{Entry, PlanFile, TensorRef, Word};
+use cleave_core::plan::{Entry, PlanFile, TensorMap, TensorRef, Word};
 use cleave_core::tile::{DimId, Part, Program, Role};
 use cudarc::driver::{CudaFunction, CudaSlice, CudaStream, result};
 use std::ffi::c_void;
@@ -44,6 +46,7 @@ struct Start {
     blocks: u32,
     threads: u32,
     shared_bytes: u32,
+    maps: Maps,
     slots: Vec<Slot>,
 }
 
@@ -139,12 +142,13 @@ fn workspaces(program: &Program, extents: &[i64]) -> (Vec<usize>, usize) {
 /// The argument and grid of one launch.
 struct Layout {
     slots: Vec<Slot>,
+    maps: Vec<Map>,
     blocks: u64,
     needs: Needs,
 }
 
 /// `None` for an entry that contradicts its program: the plan file is damaged.
-fn layout(file: &PlanFile, entry: &Entry, launch: usize, pieces: &[u32], extents: &[i64]) -> Option<Layout> {
+fn layout(file: &PlanFile, types: &[DType], entry: &Entry, launch: usize, pieces: &[u32], extents: &[i64]) -> Option<Layout> {
     let program = file.programs.get(entry.program as usize)?;
     let parts = program.launches.get(launch)?;
     let description = entry.launches.get(launch)?;
@@ -170,6 +174,8 @@ fn layout(file: &PlanFile, entry: &Entry, launch: usize, pieces: &[u32], extents
         }
         tiles.push(counts)
     }
+    let claims = counters;
+    counters += description.persistent as usize;
     let size = |f: &Factor| match f {
         Factor::Axis(a) => extents[a.0 as usize].max(0) as u64,
         Factor::Part { of, .. } => *of as u64,
@@ -205,6 +211,8 @@ fn layout(file: &PlanFile, entry: &Entry, launch: usize, pieces: &[u32], extents
                     _ => Slot::Stride { tensor: *tensor, dim: *dim as usize, inner },
                 }
             }
+            Word::Blocks => Slot::Fixed(blocks),
+            Word::Claims => Slot::Counters(claims),
             Word::FirstBlock(p) => Slot::Fixed(*first.get(*p as usize)?),
             Word::Tiles { part, dim } => Slot::Fixed(*tiles.get(*part as usize)?.get(dim.0 as usize)?),
             Word::Pieces(p) => Slot::Fixed(*pieces.get(*p as usize)? as u64),
@@ -213,7 +221,14 @@ fn layout(file: &PlanFile, entry: &Entry, launch: usize, pieces: &[u32], extents
         })
     };
     let slots = description.words.iter().map(slot).collect::<Option<Vec<_>>>()?;
-    (slots.len() <= MAX_WORDS).then_some(Layout { slots, blocks, needs: Needs { counters, bytes } })
+    let dtype = |tensor: &TensorRef| match tensor {
+        TensorRef::Input(i) => file.kernel.graph.inputs.get(i.index()).map(|i| i.element.resolve(types)),
+        TensorRef::Output(o) => file.kernel.graph.outputs.get(*o as usize).map(|o| o.element.resolve(types)),
+        TensorRef::Workspace(_) => None,
+    };
+    let map = |m: &TensorMap| Map::new(m, &storage(&m.tensor)?, dtype(&m.tensor)?, extents);
+    let maps = description.maps.iter().map(map).collect::<Option<Vec<_>>>()?;
+    (slots.len() + MAP_WORDS * maps.len() <= MAX_WORDS).then_some(Layout { slots, maps, blocks, needs: Needs { counters, bytes } })
 }
 
 impl Loaded {
@@ -224,7 +239,7 @@ impl Loaded {
         let mut needs = Needs::default();
         let mut launches = vec![];
         for (l, description) in entry.launches.iter().enumerate() {
-            let layout = layout(file, entry, l, pieces.get(l).ok_or_else(damaged)?, extents).ok_or_else(damaged)?;
+            let layout = layout(file, &file.instances[instance].types, entry, l, pieces.get(l).ok_or_else(damaged)?, extents).ok_or_else(damaged)?;
             needs = Needs { counters: needs.counters.max(layout.needs.counters), bytes: needs.bytes.max(layout.needs.bytes) };
             let blocks = i32::try_from(layout.blocks).map_err(|_| Error::NoEntry {
                 kernel: kernel.clone(),
@@ -233,7 +248,15 @@ impl Loaded {
             })?;
             let module = device.module(kernel, record, (instance, &file.instances[instance]), description.module)?;
             let function = device.function(kernel, &module, &description.symbol, description.shared_bytes)?;
-            launches.push(Start { function, blocks: blocks as u32, threads: description.threads, shared_bytes: description.shared_bytes, slots: layout.slots })
+            let blocks = if description.persistent { (blocks as u32).min(device.model().units) } else { blocks as u32 };
+            launches.push(Start {
+                function,
+                blocks,
+                threads: description.threads,
+                shared_bytes: description.shared_bytes,
+                maps: Maps::new(layout.maps),
+                slots: layout.slots,
+            })
         }
         Ok(Loaded { launches, needs })
     }
@@ -261,6 +284,11 @@ impl Loaded {
         let mut words: Vec<u64> = Vec::with_capacity(64);
         for start in self.launches.iter().filter(|s| s.blocks > 0) {
             words.clear();
+            let place = |t: TensorRef| match tensor(&t) {
+                Some(Binding::Tensor { address, strides }) => (*address, *strides),
+                _ => (0, &[][..]),
+            };
+            start.maps.write(place, &mut words)?;
             words.extend(start.slots.iter().map(|slot| match slot {
                 Slot::Fixed(w) => *w,
                 Slot::Scratch(offset) => memory + *offset as u64,
@@ -271,6 +299,10 @@ impl Loaded {
                     tensor(t).map_or(0, |b| if let Binding::Tensor { strides, .. } = b { strides.get(*dim).map_or(0, |s| *s as u64 * inner) } else { 0 })
                 }
             }));
+            if !start.maps.is_empty() {
+                // the struct is aligned to 64 bytes, and as long as a multiple of them
+                words.resize(words.len().next_multiple_of(8), 0)
+            }
             let mut parameters = [words.as_mut_ptr().cast::<c_void>()];
             // SAFETY: the function takes one struct of these words by value; the rest is the caller's promise
             unsafe {
@@ -294,7 +326,7 @@ mod tests {
     use super::*;
     use cleave_core::axis::AxisId;
     use cleave_core::device::Target;
-    use cleave_core::dtype::{DType, Element};
+    use cleave_core::dtype::Element;
     use cleave_core::graph::{Graph, InputId};
     use cleave_core::kernel::Kernel;
     use cleave_core::plan::{Launch, VERSION};
@@ -314,9 +346,20 @@ mod tests {
         };
         let parts = vec![part(vec![dim(k, Role::Grid), dim(g, Role::Grid), dim(n, Role::Chip)]), part(vec![dim(n, Role::Grid)])];
         let program = Program { launches: vec![parts], workspaces: vec![Workspace { axes: vec![k, n] }], ..Default::default() };
-        let launch = Launch { module: 0, symbol: "f".into(), threads: 128, shared_bytes: 0, tensor_cores: true, vector: false, words, partial_bytes: vec![100, 8] };
+        let launch = Launch {
+            module: 0,
+            symbol: "f".into(),
+            threads: 128,
+            shared_bytes: 0,
+            tensor_cores: true,
+            vector: false,
+            maps: vec![],
+            words,
+            persistent: false,
+            partial_bytes: vec![100, 8],
+        };
         let entry = Entry { program: 0, target: Target::Portable, tiles: vec![vec![vec![1, 4, 256], vec![64]]], launches: vec![launch], guards: vec![] };
-        let kernel = Kernel { name: "f".into(), graph, params: vec![], bounds: vec![] };
+        let kernel = Kernel { name: "f".into(), graph, params: vec![], bounds: vec![], assertions: vec![] };
         (PlanFile { version: VERSION, key: 0, kernel, algorithms: vec![], programs: vec![program], instances: vec![] }, entry)
     }
 
@@ -342,7 +385,7 @@ mod tests {
             Word::Counters(1),
         ];
         let (file, entry) = file(words);
-        let layout = layout(&file, &entry, 0, &[2, 5], &EXTENTS).unwrap();
+        let layout = layout(&file, &[], &entry, 0, &[2, 5], &EXTENTS).unwrap();
         // part 0 has 3 * ceil(10 / 4) = 9 items in 2 pieces, part 1 has ceil(130 / 64) = 3 items in 5
         assert_eq!(layout.blocks, 18 + 15);
         let workspace = (3 * 130 * 4usize).next_multiple_of(256);
@@ -371,14 +414,14 @@ mod tests {
     #[test]
     fn a_part_that_is_not_split_needs_no_states() {
         let (file, entry) = file(vec![]);
-        let layout = layout(&file, &entry, 0, &[1, 1], &EXTENTS).unwrap();
+        let layout = layout(&file, &[], &entry, 0, &[1, 1], &EXTENTS).unwrap();
         assert_eq!((layout.blocks, layout.needs), (12, Needs { counters: 0, bytes: (3 * 130 * 4usize).next_multiple_of(256) }))
     }
 
     #[test]
     fn an_empty_axis_makes_no_blocks() {
         let (file, entry) = file(vec![]);
-        assert_eq!(layout(&file, &entry, 0, &[1, 1], &[0, 10, 0]).unwrap().blocks, 0)
+        assert_eq!(layout(&file, &[], &entry, 0, &[1, 1], &[0, 10, 0]).unwrap().blocks, 0)
     }
 
     #[test]
@@ -392,7 +435,7 @@ mod tests {
         ];
         for word in words {
             let (file, entry) = file(vec![word.clone()]);
-            assert!(layout(&file, &entry, 0, &[1, 1], &EXTENTS).is_none(), "{word:?}")
+            assert!(layout(&file, &[], &entry, 0, &[1, 1], &EXTENTS).is_none(), "{word:?}")
         }
     }
 }

@@ -2,6 +2,7 @@
 //! goes through libcuda, which is loaded when a device is first asked for; nothing here needs CUDA to build.
 mod context;
 mod launch;
+mod maps;
 mod module;
 
 pub(crate) use context::CudaDevice;

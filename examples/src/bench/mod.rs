@@ -1,5 +1,6 @@
 //! Workloads and how they are timed: the same formulas, extents and protocol as the scripts in `peers/`, under the same names.
 pub mod kernels;
+pub mod report;
 pub mod timing;
 pub mod workloads;
 
@@ -7,7 +8,15 @@ use anyhow::Result;
 use cleave::{Device, Plan, Stream};
 
 type Make = Box<dyn Fn(&Device) -> Result<Job>>;
-type Run = Box<dyn FnMut(Option<&Stream>) -> cleave::Result<()>>;
+type Step = Box<dyn FnMut(Action) -> cleave::Result<Option<Plan>>>;
+
+/// What a job is asked to do.
+pub enum Action<'a> {
+    /// Run once: on a stream of a CUDA device, or on the CPU.
+    Run(Option<&'a Stream>),
+    /// Time the candidates and keep the fastest.
+    Tune,
+}
 
 /// A formula on given extents.
 pub struct Workload {
@@ -29,12 +38,19 @@ impl Workload {
 /// A call that can be repeated.
 pub struct Job {
     pub plan: Plan,
-    run: Run,
+    step: Step,
 }
 
 impl Job {
     /// Runs once: on the stream of a CUDA device, or on the CPU.
     pub fn run(&mut self, stream: Option<&Stream>) -> cleave::Result<()> {
-        (self.run)(stream)
+        (self.step)(Action::Run(stream)).map(|_| ())
+    }
+    /// Replaces the plan by the fastest of those that the cost model ranks first.
+    pub fn tune(&mut self) -> cleave::Result<()> {
+        if let Some(plan) = (self.step)(Action::Tune)? {
+            self.plan = plan
+        }
+        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! The tables of workloads. A name is that of the same workload in `peers/peers_cpu.py` (CPU, f32) or `peers/peers.py` (CUDA, bf16, the nine subgraphs f16).
 use super::kernels::{attention_grouped, gated_mlp, layer_norm_rows, norm_linear, norm_product, product, product_product, product_rowsum, swiglu};
-use super::{Job, Workload};
+use super::{Action, Job, Workload};
 use crate::data::Normal;
 use crate::kernels::{attention, attention_full, logsumexp_rows, rms_norm_rows, softmax_rows};
 use anyhow::Result;
@@ -11,21 +11,19 @@ use half::{bf16, f16};
 macro_rules! job {
     ($call:expr => $targets:expr) => {{
         let plan = $call.plan()?;
-        let run = move |stream: Option<&cleave::Stream>| {
-            let call = $call;
-            match stream {
-                Some(stream) => call.on(stream).run_into($targets),
-                None => call.run_into($targets),
-            }
+        let step = move |action: Action| match action {
+            Action::Run(Some(stream)) => $call.on(stream).run_into($targets).map(|()| None),
+            Action::Run(None) => $call.run_into($targets).map(|()| None),
+            Action::Tune => $call.tune().map(Some),
         };
-        Ok(Job { plan, run: Box::new(run) })
+        Ok(Job { plan, step: Box::new(step) })
     }};
 }
 
 const EPSILON: f32 = 1e-6;
 
 /// Extents of attention; queries stand at the last positions of the keys.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Attention {
     batch: usize,
     heads: usize,
@@ -157,6 +155,36 @@ fn of_rows<T: Element>(name: String, formula: OfRows, [rows, columns]: [usize; 2
     };
     let moved = if let OfRows::LogSumExp = formula { 1 } else { 2 };
     workload::<T>(name, 0.0, moved * rows * columns, make)
+}
+
+/// Extents that nobody chose: `count` of each family, the same for a seed.
+pub fn fresh(seed: u64, count: usize) -> Vec<Workload> {
+    let mut random = Normal::new(seed);
+    // about evenly over the octaves
+    let mut extent = |low: usize, high: usize| {
+        let octaves = (high as f64 / low as f64).log2();
+        let uniform = (random.bits() >> 11) as f64 / (1u64 << 53) as f64;
+        (low as f64 * (octaves * uniform).exp2()).round() as usize
+    };
+    let mut all = vec![];
+    for _ in 0..count {
+        let (dim, key_heads) = ([64, 128][extent(1, 4) % 2], extent(1, 16));
+        let (heads, length) = (key_heads * extent(1, 4), extent(64, 8192));
+        let causal = extent(1, 8) % 2 == 0;
+        let prefill = Attention::new([extent(1, 4), heads, key_heads, length, length, dim], causal);
+        all.push(prefill.workload::<bf16>(format!("fresh prefill {prefill:?}")));
+        let decode = Attention::new([extent(1, 64), heads, key_heads, 1, extent(64, 16384), dim], true);
+        all.push(decode.workload::<bf16>(format!("fresh decode {decode:?}")));
+        for (name, formula) in [("product", Matrix::Product), ("norm linear", Matrix::NormLinear), ("gated mlp", Matrix::GatedMlp)] {
+            let extents = [extent(1, 4096), 8 * extent(32, 1024), 8 * extent(32, 1024)];
+            all.push(matrix::<bf16>(format!("fresh {name} {extents:?}"), formula, extents))
+        }
+        for (name, formula) in [("softmax", OfRows::Softmax), ("rmsnorm", OfRows::RmsNorm)] {
+            let extents = [extent(1, 8192), 8 * extent(8, 4096)];
+            all.push(of_rows::<bf16>(format!("fresh {name} {extents:?}"), formula, extents))
+        }
+    }
+    all
 }
 
 /// The workloads of `peers_cpu.py`, in f32.

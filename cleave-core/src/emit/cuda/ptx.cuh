@@ -24,6 +24,8 @@ CLEAVE_DEVICE void barrier() { __syncthreads(); }
 CLEAVE_DEVICE float shuffle_xor(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 
 CLEAVE_DEVICE float exp2(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
+// 1 / x to the last bit but one.
+CLEAVE_DEVICE float reciprocal(float x) { float y; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 CLEAVE_DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 CLEAVE_DEVICE float log(float x) { return ::logf(x); }
 CLEAVE_DEVICE float tanh(float x) { return ::tanhf(x); }

@@ -8,7 +8,7 @@ constexpr float LOG2E = 1.4426950408889634f;
 CLEAVE_DEVICE float infinity() { return bits_to_float(0x7f800000u); }
 CLEAVE_DEVICE float not_a_number() { return bits_to_float(0x7fffffffu); }
 CLEAVE_DEVICE float exp(float x) { return exp2(x * LOG2E); }
-CLEAVE_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
+CLEAVE_DEVICE float sigmoid(float x) { return reciprocal(1.0f + exp(-x)); }
 CLEAVE_DEVICE float reciprocal_root(float x) { return 1.0f / square_root(x); }
 // A quotient whose numerator wins where it is 0.
 CLEAVE_DEVICE float quotient(float numerator, float reciprocal) { return numerator == 0.0f ? 0.0f : numerator * reciprocal; }
@@ -165,6 +165,11 @@ template <int N, int B, class F, class C> CLEAVE_DEVICE void greatest_scaled(Row
   }
   each(x, [&](int i, int h) { return x(i, h) == -infinity() ? x(i, h) : x(i, h) * scale; });
 }
+// The same where the scale is known not to be negative.
+template <int N, int B, class F, class C> CLEAVE_DEVICE void greatest_scaled_up(Rows<B>& x, float scale, F value, C counts) {
+  greatest<N>(x, value, counts);
+  each(x, [&](int i, int h) { return x(i, h) == -infinity() ? x(i, h) : x(i, h) * scale; });
+}
 // The mean of each row over the columns that count; not a number if none does.
 template <int N, int B, class F, class C> CLEAVE_DEVICE void mean(Rows<B>& x, F value, C counts) {
   Rows<B> count;
@@ -314,8 +319,9 @@ CLEAVE_UNROLL
     b[h] = TRANSPOSED ? t.get(x, n) : t.get(n, x);
   }
 }
+// d += a b with both factors cut in a TF32 value and its remainder; the product of the remainders is below f32's precision. Tensor
+// cores cut off where they add, always towards zero: only the eight terms of this step are added there, so that what is lost does not grow with k.
 // Elements 1 and 2 of a change places: the instruction counts down a column first.
-// a b with both factors cut in a TF32 value and its remainder; the product of the remainders is below f32's precision.
 CLEAVE_DEVICE void multiply_f32(float (&d)[4], const float (&a)[4], const float (&b)[2]) {
   u32 ah[4], al[4], bh[2], bl[2];
 CLEAVE_UNROLL
@@ -326,9 +332,12 @@ CLEAVE_UNROLL
   }
 CLEAVE_UNROLL
   for (int i = 0; i < 2; i++) { bh[i] = to_tf32(b[i]); bl[i] = to_tf32(b[i] - bits_to_float(bh[i])); }
-  multiply_tf32(d, al, bh[0], bh[1]);
-  multiply_tf32(d, ah, bl[0], bl[1]);
-  multiply_tf32(d, ah, bh[0], bh[1]);
+  float step[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+  multiply_tf32(step, al, bh[0], bh[1]);
+  multiply_tf32(step, ah, bl[0], bl[1]);
+  multiply_tf32(step, ah, bh[0], bh[1]);
+CLEAVE_UNROLL
+  for (int i = 0; i < 4; i++) d[i] += step[i];
 }
 // d += a b over K values of k; `load(a, i, k)` gives the registers of one step of A.
 template <bool BT, class T, int K, int B, int N, int R, int C, class F>
@@ -410,19 +419,25 @@ CLEAVE_UNROLL
 // Writes a fragment whose first column is `column` of `columns`. `row(i, h)`: the offset of a row, negative where there is none.
 // `pairs`: the columns are contiguous and pairs aligned.
 template <class T, int B, int N, class R> CLEAVE_DEVICE void store_rows(T* to, const Fragment<B, N>& x, int column, int columns, i64 stride, bool pairs, R row) {
+  const bool whole = pairs && column - column_of_lane() + N <= columns;
 CLEAVE_UNROLL
   for (int i = 0; i < B; i++)
 CLEAVE_UNROLL
     for (int h = 0; h < 2; h++) {
       const i64 at = row(i, h);
       if (at < 0) continue;
+      if (whole) {
 CLEAVE_UNROLL
-      for (int j = 0; j < N / 8; j++) {
-        const int k = column + 8 * j;
-        if (pairs && k + 1 < columns) put_pair(to + at + k, x.v[i][j][2 * h], x.v[i][j][2 * h + 1]);
-        else {
-          if (k < columns) put(to + at + k * stride, x.v[i][j][2 * h]);
-          if (k + 1 < columns) put(to + at + (k + 1) * stride, x.v[i][j][2 * h + 1]);
+        for (int j = 0; j < N / 8; j++) put_pair(to + at + column + 8 * j, x.v[i][j][2 * h], x.v[i][j][2 * h + 1]);
+      } else {
+CLEAVE_UNROLL
+        for (int j = 0; j < N / 8; j++) {
+          const int k = column + 8 * j;
+          if (pairs && k + 1 < columns) put_pair(to + at + k, x.v[i][j][2 * h], x.v[i][j][2 * h + 1]);
+          else {
+            if (k < columns) put(to + at + k * stride, x.v[i][j][2 * h]);
+            if (k + 1 < columns) put(to + at + (k + 1) * stride, x.v[i][j][2 * h + 1]);
+          }
         }
       }
     }

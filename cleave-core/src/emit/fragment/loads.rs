@@ -3,7 +3,7 @@ use super::*;
 
 impl Writer<'_> {
     /// The dims of a tile: rows, and columns, in which the input is contiguous if in any.
-    pub(super) fn tile_dims(&self, node: NodeId, access: &Access) -> Result<(Option<DimId>, DimId), Refusal> {
+    pub(in crate::emit) fn tile_dims(&self, node: NodeId, access: &Access) -> Result<(Option<DimId>, DimId), Refusal> {
         let wide = self.cx.wide(node);
         let order: Vec<AxisId> = access.dims.iter().flatten().filter_map(|f| if let Factor::Axis(a) = f { Some(*a) } else { None }).collect();
         let inner = order.iter().rev().filter_map(|a| self.cx.part.dim_of(*a)).find(|d| wide.contains(*d));
@@ -15,15 +15,15 @@ impl Writer<'_> {
             _ => Err(format!("a tile of t{} has more than two dims", node.0)),
         }
     }
-    pub(super) fn tile_type(&self, t: &Shared) -> String {
+    pub(in crate::emit) fn tile_type(&self, t: &Shared) -> String {
         format!("cleave::Tile<{}, {}, {}>", c_type(t.dtype), t.outer.map_or(1, |d| self.cx.tile(d)), self.cx.tile(t.inner))
     }
-    pub(super) fn tile_bytes(&self, t: &Shared) -> u32 {
+    pub(in crate::emit) fn tile_bytes(&self, t: &Shared) -> u32 {
         let bytes = t.outer.map_or(1, |d| self.cx.tile(d)) * self.cx.tile(t.inner) * t.dtype.bytes() as u32;
         bytes.next_multiple_of(128)
     }
     /// Reserves a tile for a load.
-    pub(super) fn new_tile(&self, node: NodeId, at: u32, ring: bool) -> Result<Shared, Refusal> {
+    pub(in crate::emit) fn new_tile(&self, node: NodeId, at: u32, ring: bool) -> Result<Shared, Refusal> {
         let Op::Input { input, access } = self.cx.part.graph.op(node) else { return Err(format!("t{} is loaded but no input", node.0)) };
         let (outer, inner) = self.tile_dims(node, access)?;
         let tile = Shared { outer, inner, dtype: self.cx.dtype(self.cx.input_ref(*input)), at, ring };
@@ -33,7 +33,7 @@ impl Writer<'_> {
         Ok(tile)
     }
     /// Lines that fill the tile of a load.
-    pub(super) fn fill_tile(&self, code: &mut Code, node: NodeId, name: &str, loop_dim: Option<(DimId, &Bounds)>) {
+    pub(in crate::emit) fn fill_tile(&self, code: &mut Code, node: NodeId, name: &str, loop_dim: Option<(DimId, &Bounds)>) {
         let Op::Input { input, access } = self.cx.part.graph.op(node) else { return };
         let t = &self.tiles[&node];
         let tensor = self.cx.input_ref(*input);
@@ -120,7 +120,7 @@ impl Writer<'_> {
         code.line(format!("else {}", elements()))
     }
     /// A flag of the part: rows of a tensor are contiguous in the factor `unit`, and start at multiples of `multiple` elements.
-    pub(super) fn vector_flag(&self, tensor: TensorRef, access: &Access, unit: (usize, usize), multiple: usize) -> String {
+    pub(in crate::emit) fn vector_flag(&self, tensor: TensorRef, access: &Access, unit: (usize, usize), multiple: usize) -> String {
         let key = format!("{}_in_{multiple}s_{:?}", self.cx.tensor_name(tensor), access);
         let name = self.cx.name(&format!("flag {key}"), &format!("{}_in_{multiple}s", self.cx.tensor_name(tensor)));
         let mut tests = vec![format!("{} == 1", self.cx.stride(tensor, unit.0 as u32, unit.1 as u32))];
@@ -137,16 +137,16 @@ impl Writer<'_> {
         self.cx.hoist_flag(&name, format!("const bool {name} = {};", tests.join(" && ")));
         name
     }
-    pub(super) fn tile_name(&self, node: NodeId) -> String {
+    pub(in crate::emit) fn tile_name(&self, node: NodeId) -> String {
         let name = self.cx.value_name(node);
         let shared = name.strip_suffix("_tile").map_or(name.clone(), |n| format!("{n}_shared"));
         self.cx.name(&format!("tile {}", node.0), &shared)
     }
-    pub(super) fn is_operand(&self, node: NodeId) -> bool {
+    pub(in crate::emit) fn is_operand(&self, node: NodeId) -> bool {
         self.cx.contractions().iter().any(|c| c.2 == node || c.3 == node)
     }
     /// Declares the registers of a value and fills them.
-    pub(super) fn define(&mut self, node: NodeId, expression: impl FnOnce(&Self, Class) -> String) -> Result<(), Refusal> {
+    pub(in crate::emit) fn define(&mut self, node: NodeId, expression: impl FnOnce(&Self, Class) -> String) -> Result<(), Refusal> {
         let class = self.class(node)?;
         self.declare(node, class);
         let x = expression(self, class);
@@ -155,19 +155,19 @@ impl Writer<'_> {
         self.registers.insert(node);
         Ok(())
     }
-    pub(super) fn declare(&mut self, node: NodeId, class: Class) {
+    pub(in crate::emit) fn declare(&mut self, node: NodeId, class: Class) {
         let (t, name) = (self.type_of(class), self.cx.value_name(node));
         self.code.line(format!("{t} {name};"))
     }
     /// Waits for the copies issued so far.
-    pub(super) fn settle(&mut self) {
+    pub(in crate::emit) fn settle(&mut self) {
         if std::mem::take(&mut self.pending) {
             self.code.line("cleave::copy_wait<0>();");
             self.code.line("cleave::barrier();")
         }
     }
     /// A shared tile's values in registers, where a map reads them.
-    pub(super) fn registers_of_tile(&mut self, node: NodeId) -> Result<(), Refusal> {
+    pub(in crate::emit) fn registers_of_tile(&mut self, node: NodeId) -> Result<(), Refusal> {
         let t = self.tiles[&node].clone();
         let (class, name, tile) = (self.class(node)?, self.cx.value_name(node), self.tile_name(node));
         self.declare(node, class);

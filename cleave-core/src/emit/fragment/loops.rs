@@ -2,7 +2,7 @@
 use super::*;
 
 impl Writer<'_> {
-    pub(super) fn reset(&mut self, l: &Loop, declare: bool) -> Result<(), Refusal> {
+    pub(in crate::emit) fn reset(&mut self, l: &Loop, declare: bool) -> Result<(), Refusal> {
         for s in &l.states {
             let frame = s.frame.map(|f| (f, frames::code(self.kind(f)).identity));
             let all: Vec<_> = frame.into_iter().chain(s.members.iter().map(|m| (m.node, self.identity(m.node)))).collect();
@@ -19,7 +19,7 @@ impl Writer<'_> {
         Ok(())
     }
     /// A loop, and the merge of its states over warps and pieces. Bytes of state of a piece.
-    pub(super) fn enter(&mut self, l: &Loop, split: bool, limit: u32) -> Result<u64, Refusal> {
+    pub(in crate::emit) fn enter(&mut self, l: &Loop, split: bool, limit: u32) -> Result<u64, Refusal> {
         let tile = self.cx.tile(l.dim);
         self.reset(l, true)?;
         let streamed: Vec<NodeId> = l

@@ -6,7 +6,7 @@ type StateWords = (NodeId, Class, u32);
 
 impl Writer<'_> {
     /// States in the order of their words: `(node, class, first word)`, and the words of a thread.
-    pub(super) fn state_words(&self, l: &Loop) -> Result<(Vec<StateWords>, u32), Refusal> {
+    pub(in crate::emit) fn state_words(&self, l: &Loop) -> Result<(Vec<StateWords>, u32), Refusal> {
         let (mut all, mut at) = (vec![], 0);
         for n in l.states.iter().flat_map(|s| s.frame.iter().copied().chain(s.members.iter().map(|m| m.node))) {
             let class = self.class(n)?;
@@ -20,7 +20,7 @@ impl Writer<'_> {
         }
         Ok((all, at))
     }
-    pub(super) fn word(&self, pointer: &str, class: Class, at: u32, stride: u32) -> String {
+    pub(in crate::emit) fn word(&self, pointer: &str, class: Class, at: u32, stride: u32) -> String {
         let index = match class {
             Class::Fragment(c) => format!("{at} + i * {} + j * 4 + c", self.local(c) / 2),
             Class::Rows => format!("{at} + 2 * i + h"),
@@ -29,7 +29,7 @@ impl Writer<'_> {
         };
         format!("{pointer}[({index}) * {stride}]")
     }
-    pub(super) fn write_states(&mut self, words: &[StateWords], stride: u32) {
+    pub(in crate::emit) fn write_states(&mut self, words: &[StateWords], stride: u32) {
         for (n, class, at) in words {
             let name = self.cx.value_name(*n);
             let (to, x) = (self.word("mine", *class, *at, stride), Lane { writer: self, class: *class }.value(*n).unwrap_or_default());
@@ -37,7 +37,7 @@ impl Writer<'_> {
         }
     }
     /// Merges the states at `theirs` into those in registers.
-    pub(super) fn merge_states(&mut self, l: &Loop, words: &[StateWords], stride: u32) -> Result<(), Refusal> {
+    pub(in crate::emit) fn merge_states(&mut self, l: &Loop, words: &[StateWords], stride: u32) -> Result<(), Refusal> {
         let at = |n: NodeId| words.iter().find(|w| w.0 == n).map_or(0, |w| w.2);
         for s in &l.states {
             let Some(f) = s.frame else {
@@ -112,7 +112,7 @@ impl Writer<'_> {
         Ok(())
     }
     /// The states of the warps that shared a loop, then those of the pieces of a split, merged in order.
-    pub(super) fn merge(&mut self, l: &Loop, split: bool, free: u32) -> Result<u64, Refusal> {
+    pub(in crate::emit) fn merge(&mut self, l: &Loop, split: bool, free: u32) -> Result<u64, Refusal> {
         let (words, count) = self.state_words(l)?;
         let s = self.shape;
         let stride = 32 * s.warp_rows * s.warp_columns;

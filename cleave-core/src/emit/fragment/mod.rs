@@ -42,6 +42,9 @@ pub struct Shape {
     pub aligned: bool,
 }
 
+/// Rows of tiles in a group of items.
+const GROUP: u32 = 8;
+
 impl Shape {
     pub fn threads(&self) -> u32 {
         32 * self.warp_rows * self.warp_columns * self.warp_loop
@@ -72,7 +75,7 @@ pub fn roles(part: &Part) -> Result<(DimId, Option<DimId>), Refusal> {
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Class {
+pub(in crate::emit) enum Class {
     Fragment(DimId),
     Rows,
     Columns(DimId),
@@ -81,7 +84,7 @@ enum Class {
 
 /// A tile of an input in shared memory.
 #[derive(Clone, Debug)]
-struct Shared {
+pub(in crate::emit) struct Shared {
     outer: Option<DimId>,
     inner: DimId,
     dtype: DType,
@@ -89,34 +92,36 @@ struct Shared {
     ring: bool,
 }
 
-struct Writer<'a> {
-    cx: &'a Context<'a>,
-    shape: Shape,
-    code: Code,
-    registers: HashSet<NodeId>,
-    tiles: HashMap<NodeId, Shared>,
-    loops: Vec<(DimId, Bounds, bool)>,
-    shared: u32,
+pub(in crate::emit) struct Writer<'a> {
+    pub(in crate::emit) cx: &'a Context<'a>,
+    pub(in crate::emit) shape: Shape,
+    pub(in crate::emit) code: Code,
+    pub(in crate::emit) registers: HashSet<NodeId>,
+    pub(in crate::emit) tiles: HashMap<NodeId, Shared>,
+    pub(in crate::emit) loops: Vec<(DimId, Bounds, bool)>,
+    pub(in crate::emit) shared: u32,
     /// Asynchronous copies that no wait has covered yet.
-    pending: bool,
-    before_split: bool,
+    pub(in crate::emit) pending: bool,
+    pub(in crate::emit) before_split: bool,
     /// Folds whose lanes hold shares until the loop ends.
-    open_folds: Vec<NodeId>,
+    pub(in crate::emit) open_folds: Vec<NodeId>,
     /// Loads that a map reads, so that they are needed in registers.
-    mapped: HashSet<NodeId>,
+    pub(in crate::emit) mapped: HashSet<NodeId>,
     /// Operands that are packed already in the body at hand.
-    packed: HashSet<String>,
-    guards: RefCell<Vec<Guard>>,
+    pub(in crate::emit) packed: HashSet<String>,
+    pub(in crate::emit) guards: RefCell<Vec<Guard>>,
     /// Declarations of the loop's body: up to which column an atom holds in each row.
-    limits: RefCell<Vec<String>>,
+    pub(in crate::emit) limits: RefCell<Vec<String>>,
+    /// Guards may promise that a scale of what a frame follows is not negative.
+    pub(in crate::emit) signed: bool,
     /// Bytes of the tensors that are read once, as expressions.
-    streams: RefCell<Vec<String>>,
+    pub(in crate::emit) streams: RefCell<Vec<String>>,
 }
 
 /// An element of a value in registers.
-struct Lane<'w, 'a> {
-    writer: &'w Writer<'a>,
-    class: Class,
+pub(in crate::emit) struct Lane<'w, 'a> {
+    pub(in crate::emit) writer: &'w Writer<'a>,
+    pub(in crate::emit) class: Class,
 }
 
 impl Site for Lane<'_, '_> {
@@ -163,28 +168,12 @@ impl Site for Lane<'_, '_> {
     }
     fn limited(&self, atom: &Atom) -> Option<String> {
         let Class::Fragment(column) = self.class else { return None };
-        self.writer.limit(atom, column).map(|limit| format!("{} < {limit}(i, c >> 1)", self.position(column)))
+        self.writer.limit(atom, column).map(|limit| format!("8 * j + (c & 1) < {limit}(i, c >> 1) - {}", self.writer.column_name(column)))
     }
 }
 
 pub fn place(cx: &Context, shape: Shape, limit: u32) -> Result<Placed, Refusal> {
-    let mut w = Writer {
-        cx,
-        shape,
-        code: Code::at(1),
-        registers: HashSet::new(),
-        tiles: HashMap::new(),
-        loops: vec![],
-        shared: 0,
-        pending: false,
-        before_split: cx.part.split,
-        open_folds: vec![],
-        mapped: HashSet::new(),
-        packed: HashSet::new(),
-        guards: Default::default(),
-        limits: Default::default(),
-        streams: Default::default(),
-    };
+    let mut w = Writer::new(cx, shape);
     w.check()?;
     let split = if cx.part.split { cx.part.split_loop() } else { None };
     let mut partial = 0;
@@ -208,17 +197,40 @@ pub fn place(cx: &Context, shape: Shape, limit: u32) -> Result<Placed, Refusal> 
         && *last == c
         && *r == shape.row
     {
-        cx.group_rows()
+        cx.group_rows(GROUP)
     }
     Ok(Placed { body, shared_bytes: w.shared.max(16), partial_bytes: partial, guards: w.guards.into_inner() })
 }
 
+impl<'a> Writer<'a> {
+    pub(in crate::emit) fn new(cx: &'a Context<'a>, shape: Shape) -> Self {
+        Writer {
+            cx,
+            shape,
+            code: Code::at(1),
+            registers: HashSet::new(),
+            tiles: HashMap::new(),
+            loops: vec![],
+            shared: 0,
+            pending: false,
+            before_split: cx.part.split,
+            open_folds: vec![],
+            mapped: HashSet::new(),
+            packed: HashSet::new(),
+            guards: Default::default(),
+            limits: Default::default(),
+            streams: Default::default(),
+            signed: true,
+        }
+    }
+}
+
 impl Writer<'_> {
     // ---- classes and names ----------------------------------------------------------------------------------
-    fn class(&self, node: NodeId) -> Result<Class, Refusal> {
+    pub(in crate::emit) fn class(&self, node: NodeId) -> Result<Class, Refusal> {
         self.class_of(self.cx.wide(node)).map_err(|e| format!("t{}: {e}", node.0))
     }
-    fn class_of(&self, wide: DimSet) -> Result<Class, Refusal> {
+    pub(in crate::emit) fn class_of(&self, wide: DimSet) -> Result<Class, Refusal> {
         let rest: Vec<DimId> = wide.iter().filter(|d| *d != self.shape.row).collect();
         match (wide.contains(self.shape.row), &rest[..]) {
             (true, []) => Ok(Class::Rows),
@@ -229,7 +241,7 @@ impl Writer<'_> {
         }
     }
     /// Columns of a dim that a warp holds.
-    fn local(&self, dim: DimId) -> u32 {
+    pub(in crate::emit) fn local(&self, dim: DimId) -> u32 {
         let tile = self.cx.tile(dim);
         if Some(dim) == self.shape.column {
             tile / self.shape.warp_columns
@@ -240,7 +252,7 @@ impl Writer<'_> {
         }
     }
     /// The first column of a warp within the tile of a dim.
-    fn offset(&self, dim: DimId) -> String {
+    pub(in crate::emit) fn offset(&self, dim: DimId) -> String {
         let local = self.local(dim);
         if Some(dim) == self.shape.column && self.shape.warp_columns > 1 {
             format!("warp_column * {local}")
@@ -250,16 +262,16 @@ impl Writer<'_> {
             "0".into()
         }
     }
-    fn row_name(&self) -> String {
+    pub(in crate::emit) fn row_name(&self) -> String {
         self.cx.name("row", &format!("{}_row", self.cx.dim_name(self.shape.row)))
     }
-    fn column_name(&self, dim: DimId) -> String {
+    pub(in crate::emit) fn column_name(&self, dim: DimId) -> String {
         self.cx.name(&format!("column of {}", dim.0), &format!("{}_column", self.cx.dim_name(dim)))
     }
-    fn column_line(&self, dim: DimId) -> String {
+    pub(in crate::emit) fn column_line(&self, dim: DimId) -> String {
         format!("const int {} = {} + {} + cleave::column_of_lane();", self.column_name(dim), self.cx.start(dim), self.offset(dim))
     }
-    fn type_of(&self, class: Class) -> String {
+    pub(in crate::emit) fn type_of(&self, class: Class) -> String {
         match class {
             Class::Fragment(c) => format!("cleave::Fragment<{}, {}>", self.shape.blocks, self.local(c)),
             Class::Rows => format!("cleave::Rows<{}>", self.shape.blocks),
@@ -276,7 +288,7 @@ impl Writer<'_> {
         }
     }
     /// Where the warp and the lane stand; those that the body does not mention are left out.
-    fn coordinates(&self) -> Vec<String> {
+    pub(in crate::emit) fn coordinates(&self) -> Vec<String> {
         let s = self.shape;
         let text = self.code.text();
         let mut lines = vec![];
@@ -305,35 +317,52 @@ impl Writer<'_> {
         }
         lines
     }
-    /// The name of the column of each row below which an atom of a predicate holds, in a loop over columns whose index it has
-    /// with factor -1. Declared once for a tile: what is left for an element is a comparison.
+    /// Whether a predicate that is tested as a limit holds only where the loop over a dim goes.
+    pub(in crate::emit) fn limits(&self, predicate: NodeId, dim: DimId) -> bool {
+        let g = &self.cx.part.graph;
+        let Op::Predicate(id) = g.op(predicate) else { return false };
+        let [clause] = &g.predicate(*id).clauses[..] else { return false };
+        let left = self.loops.iter().any(|l| l.0 == dim && l.1.left);
+        !left && clause.iter().any(|atom| self.limit(atom, dim).is_some())
+    }
+    /// Whether a value is 0 where the loop over a dim does not go.
+    pub(in crate::emit) fn vanishes(&self, node: NodeId, dim: DimId) -> bool {
+        let g = &self.cx.part.graph;
+        matches!(g.op(node), Op::Product(e) if g.operands(node).iter().zip(e).any(|(x, e)| *e > 0 && self.limits(*x, dim)))
+    }
+    /// The name of the column of each row below which an atom of a predicate holds in a loop over columns whose index it has
+    /// with factor -1, at most where the loop ends. Declared once for a tile: what is left for an element is a comparison.
     fn limit(&self, atom: &Atom, column: DimId) -> Option<String> {
-        self.loops.iter().find(|l| l.0 == column)?;
+        let (_, bounds, _) = self.loops.iter().find(|l| l.0 == column)?;
         let [axis] = self.cx.part.dim(column).axes[..] else { return None };
         let varies = |d: DimId| self.cx.tile(d) > 1 && d != self.shape.row;
         let fixed = atom.tables.iter().all(|t| !self.cx.part.dims_of(t.0.access.axes()).iter().any(varies));
         let others = atom.indices.iter().filter(|i| i.0 != axis).all(|i| self.cx.part.dim_of(i.0).is_some_and(|d| !varies(d)));
-        if !fixed || !others || !atom.indices.contains(&(axis, -1)) {
+        let quotients = atom.quotients.iter().flat_map(|q| q.0.of.free().iter().collect::<Vec<_>>());
+        let level = quotients.into_iter().all(|a| a != axis && self.cx.part.dim_of(a).is_some_and(|d| !varies(d)));
+        if !fixed || !others || !level || !atom.indices.contains(&(axis, -1)) {
             return None;
         }
         let mut rest = atom.clone();
         rest.indices.retain(|i| i.0 != axis);
         let name = self.cx.name(&format!("limit {atom:?}"), &format!("{}_limit", self.cx.dim_name(column)));
         let value = self.cx.atom(&Lane { writer: self, class: Class::Rows }, &rest);
-        let line =
-            format!("cleave::Limits<{}> {name}; cleave::each({name}, [&](int i, int h) {{ (void)i, (void)h; return {value} + 1; }});", self.shape.blocks);
+        let line = format!(
+            "cleave::Limits<{}> {name}; cleave::each({name}, [&](int i, int h) {{ (void)i, (void)h; return cleave::least({value} + 1, {}); }});",
+            self.shape.blocks, bounds.high
+        );
         let mut limits = self.limits.borrow_mut();
         if !limits.contains(&line) {
             limits.push(line)
         }
         Some(name)
     }
-    fn element(&self, class: Class, node: NodeId) -> String {
+    pub(in crate::emit) fn element(&self, class: Class, node: NodeId) -> String {
         self.cx.element(&Lane { writer: self, class }, node)
     }
 
     // ---- what the placement can take -------------------------------------------------------------------------
-    fn check(&mut self) -> Result<(), Refusal> {
+    pub(in crate::emit) fn check(&mut self) -> Result<(), Refusal> {
         let part = self.cx.part;
         for (depth, s) in part.statements() {
             match s {

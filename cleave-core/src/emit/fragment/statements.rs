@@ -1,8 +1,9 @@
 //! The statements of a body: maps, reductions, products of matrices, and the frames that states move to.
 use super::*;
+use crate::tile::Member;
 
 impl Writer<'_> {
-    pub(super) fn statement(&mut self, s: &Statement) -> Result<(), Refusal> {
+    pub(in crate::emit) fn statement(&mut self, s: &Statement) -> Result<(), Refusal> {
         let g = &self.cx.part.graph;
         match s {
             Statement::Load { node, .. } => {
@@ -64,14 +65,14 @@ impl Writer<'_> {
             Statement::Recall { .. } => Err("a tile is kept for a later loop".into()),
         }
     }
-    pub(super) fn identity(&self, node: NodeId) -> &'static str {
+    pub(in crate::emit) fn identity(&self, node: NodeId) -> &'static str {
         if matches!(self.cx.part.graph.op(node), Op::Maximum(_)) { "-cleave::infinity()" } else { "0.0f" }
     }
-    pub(super) fn join(&self, node: NodeId) -> &'static str {
+    pub(in crate::emit) fn join(&self, node: NodeId) -> &'static str {
         if matches!(self.cx.part.graph.op(node), Op::Maximum(_)) { "cleave::Greatest()" } else { "cleave::Sum()" }
     }
     /// Whether a column of a dim counts; `None` if every column does.
-    pub(super) fn counts(&self, class: Class, dim: DimId) -> Option<String> {
+    pub(in crate::emit) fn counts(&self, class: Class, dim: DimId) -> Option<String> {
         let position = Lane { writer: self, class }.position(dim);
         if self.cx.part.grid.contains(&dim) {
             return None;
@@ -87,7 +88,7 @@ impl Writer<'_> {
     }
     /// Adds the reduction of a tile to registers that hold its identity or a running value. Whether the lanes of a row hold
     /// shares of it afterwards.
-    pub(super) fn accumulate(&mut self, node: NodeId, over: DimSet) -> Result<bool, Refusal> {
+    pub(in crate::emit) fn accumulate(&mut self, node: NodeId, over: DimSet) -> Result<bool, Refusal> {
         if let Some((x, y)) = self.cx.part.contraction(node) {
             return self.product(node, over, x, y).map(|()| false);
         }
@@ -100,7 +101,10 @@ impl Writer<'_> {
         let mut conditions: Vec<String> = operands[1..].iter().map(|p| format!("({})", self.cx.condition(&Lane { writer: self, class: inner }, *p))).collect();
         let name = self.cx.value_name(node);
         if let [d] = wide[..] {
-            conditions.extend(self.counts(inner, d))
+            let limited = operands[1..].iter().any(|p| self.limits(*p, d)) || (!maximum && self.vanishes(operands[0], d));
+            if !limited {
+                conditions.extend(self.counts(inner, d))
+            }
         } else if !wide.is_empty() {
             return Err("a reduction over two dims".into());
         }
@@ -124,7 +128,7 @@ impl Writer<'_> {
         Ok(!wide.is_empty())
     }
     /// node += a product of matrices.
-    pub(super) fn product(&mut self, node: NodeId, over: DimSet, x: NodeId, y: NodeId) -> Result<(), Refusal> {
+    pub(in crate::emit) fn product(&mut self, node: NodeId, over: DimSet, x: NodeId, y: NodeId) -> Result<(), Refusal> {
         let row = self.shape.row;
         let (a, b) = if self.cx.part.of(x).contains(row) { (x, y) } else { (y, x) };
         let wide = self.cx.wide_of(over);
@@ -172,7 +176,10 @@ impl Writer<'_> {
                 let mut x = self.element(class, a);
                 // beyond the range of k the other operand is 0, but this one may be anything
                 let loaded = matches!(self.cx.part.graph.op(a), Op::Input { .. });
-                if !loaded && let Some(counts) = self.counts(class, k) {
+                if !loaded
+                    && !self.vanishes(a, k)
+                    && let Some(counts) = self.counts(class, k)
+                {
                     x = format!("{counts} ? {x} : 0.0f")
                 }
                 let packed = self.cx.name(&format!("packed {} {t}", a.0), &format!("{}_packed", self.cx.value_name(a)));
@@ -186,18 +193,24 @@ impl Writer<'_> {
         }
         Ok(())
     }
-    pub(super) fn settle_resident(&mut self) {
+    pub(in crate::emit) fn settle_resident(&mut self) {
         if self.loops.is_empty() {
             self.settle()
         }
     }
-    pub(super) fn kind(&self, frame: NodeId) -> FrameKind {
+    pub(in crate::emit) fn kind(&self, frame: NodeId) -> FrameKind {
         match self.cx.part.graph.op(frame) {
             Op::Frame(kind, _) => *kind,
             _ => unreachable!("a state's frame is a frame"),
         }
     }
-    pub(super) fn rebase(&mut self, frame: NodeId) -> Result<(), Refusal> {
+    pub(in crate::emit) fn rebase(&mut self, frame: NodeId) -> Result<(), Refusal> {
+        let (from, to) = self.merge_frame(frame)?;
+        self.steps(frame, &from, &to)?;
+        self.moved(frame)?.into_iter().try_for_each(|m| self.move_member(frame, &from, m))
+    }
+    /// Merges a frame with that of the tile at hand: the names of the frame before, and after.
+    pub(in crate::emit) fn merge_frame(&mut self, frame: NodeId) -> Result<(String, String), Refusal> {
         let g = &self.cx.part.graph;
         let Op::Frame(kind, axes) = g.op(frame) else { return Err(format!("t{} is no frame", frame.0)) };
         let row = frames::code(*kind);
@@ -219,18 +232,21 @@ impl Writer<'_> {
                 let inner = Class::Fragment(d);
                 let mut conditions: Vec<String> =
                     operands[1..].iter().map(|p| format!("({})", self.cx.condition(&Lane { writer: self, class: inner }, *p))).collect();
-                conditions.extend(self.counts(inner, d));
+                if !operands[1..].iter().any(|p| self.limits(*p, d)) {
+                    conditions.extend(self.counts(inner, d))
+                }
                 let counts = if conditions.is_empty() { "true".into() } else { conditions.join(" && ") };
                 let (verb, value) = match row.of_tile {
                     OfTile::Mean => ("mean".to_string(), self.element(inner, operands[0])),
                     OfTile::Greatest => match self.cx.scaled(&Lane { writer: self, class: inner }, operands[0]) {
-                        Some((scale, x)) => (format!("scaled {scale}"), self.element(inner, x)),
-                        None => ("greatest".to_string(), self.element(inner, operands[0])),
+                        Some((_, scale, x)) if self.signed => (format!("scaled {scale}"), self.element(inner, x)),
+                        Some((number, scale, x)) if number >= 0.0 => (format!("scaled_up {scale}"), self.element(inner, x)),
+                        _ => ("greatest".to_string(), self.element(inner, operands[0])),
                     },
                 };
-                let (function, scale) = match verb.strip_prefix("scaled ") {
-                    Some(scale) => ("greatest_scaled", format!("{scale}, ")),
-                    None => (verb.as_str(), String::new()),
+                let (function, scale) = match verb.split_once(' ') {
+                    Some((verb, scale)) => (format!("greatest_{verb}"), format!("{scale}, ")),
+                    None => (verb, String::new()),
                 };
                 self.code.line(format!(
                     "cleave::{function}<{}>({of_tile}, {scale}[&](int i, int j, int c) {{ return {value}; }}, [&](int i, int j, int c) {{ return {counts}; }});",
@@ -248,43 +264,54 @@ impl Writer<'_> {
         self.code.line(format!("const {kind} {before} = {name};"));
         let merged = (row.merge)(&format!("{before}(i, h)"), &format!("{of_tile}(i, h)"));
         self.code.line(format!("cleave::each({name}, [&](int i, int h) {{ return {merged}; }});"));
-        self.transport(frame, &before, &name)
+        Ok((before, name))
     }
-    /// Moves the members of a frame's state from one frame to another.
-    pub(super) fn transport(&mut self, frame: NodeId, from: &str, to: &str) -> Result<(), Refusal> {
-        let row = frames::code(self.kind(frame));
+    /// The members of a frame's state in the order in which they move.
+    pub(in crate::emit) fn moved(&self, frame: NodeId) -> Result<Vec<Member>, Refusal> {
         let all = self.cx.part.statements();
         let state = all.iter().find_map(|(_, s)| if let Statement::Loop(l) = s { l.states.iter().find(|s| s.frame == Some(frame)) } else { None });
         let Some(state) = state else { return Err(format!("t{} has no state", frame.0)) };
         let mut members = state.members.clone();
         members.sort_by_key(|m| (m.tower, std::cmp::Reverse(m.degree)));
-        let mut steps: Vec<i8> = vec![];
-        let step_name = |d: i8| if row.step_by_degree { format!("{from}_step{d}") } else { format!("{from}_step") };
-        for m in &members {
-            let degree = if row.step_by_degree { m.degree } else { 0 };
-            let step = step_name(degree);
-            if !steps.contains(&degree) {
-                steps.push(degree);
+        Ok(members)
+    }
+    fn step_name(&self, frame: NodeId, from: &str, degree: i8) -> String {
+        if frames::code(self.kind(frame)).step_by_degree { format!("{from}_step{degree}") } else { format!("{from}_step") }
+    }
+    /// Declares what moves members from one frame to another: the names.
+    pub(in crate::emit) fn steps(&mut self, frame: NodeId, from: &str, to: &str) -> Result<Vec<String>, Refusal> {
+        let row = frames::code(self.kind(frame));
+        let mut names: Vec<String> = vec![];
+        for m in self.moved(frame)? {
+            let step = self.step_name(frame, from, m.degree);
+            if !names.contains(&step) {
                 let kind = self.type_of(Class::Rows);
                 let x = (row.step)(&format!("{from}(i, h)"), &format!("{to}(i, h)"), m.degree);
                 self.code.line(format!("{kind} {step};"));
-                self.code.line(format!("cleave::each({step}, [&](int i, int h) {{ return {x}; }});"))
+                self.code.line(format!("cleave::each({step}, [&](int i, int h) {{ return {x}; }});"));
+                names.push(step)
             }
-            let class = self.class(m.node)?;
-            let index = match class {
-                Class::Fragment(_) => "(i, c >> 1)",
-                Class::Rows => "(i, h)",
-                _ => return Err("a member that is not by row".into()),
-            };
-            let (name, value) = (self.cx.value_name(m.node), Lane { writer: self, class }.value(m.node).unwrap_or_default());
-            let lower = |q: i8| {
-                let x = members.iter().find(|x| x.tower == m.tower && x.degree == q);
-                x.and_then(|x| Lane { writer: self, class }.value(x.node)).unwrap_or("0.0f".into())
-            };
-            let x = (row.moved)(m.degree, &value, &format!("{step}{index}"), &lower);
-            if x != value {
-                self.code.line(format!("cleave::each({name}, [&]({}) {{ return {x}; }});", Self::indices(class)))
-            }
+        }
+        Ok(names)
+    }
+    /// Moves a member of a frame's state from the frame named `from`.
+    pub(in crate::emit) fn move_member(&mut self, frame: NodeId, from: &str, m: Member) -> Result<(), Refusal> {
+        let (row, members) = (frames::code(self.kind(frame)), self.moved(frame)?);
+        let step = self.step_name(frame, from, m.degree);
+        let class = self.class(m.node)?;
+        let index = match class {
+            Class::Fragment(_) => "(i, c >> 1)",
+            Class::Rows => "(i, h)",
+            _ => return Err("a member that is not by row".into()),
+        };
+        let (name, value) = (self.cx.value_name(m.node), Lane { writer: self, class }.value(m.node).unwrap_or_default());
+        let lower = |q: i8| {
+            let x = members.iter().find(|x| x.tower == m.tower && x.degree == q);
+            x.and_then(|x| Lane { writer: self, class }.value(x.node)).unwrap_or("0.0f".into())
+        };
+        let x = (row.moved)(m.degree, &value, &format!("{step}{index}"), &lower);
+        if x != value {
+            self.code.line(format!("cleave::each({name}, [&]({}) {{ return {x}; }});", Self::indices(class)))
         }
         Ok(())
     }

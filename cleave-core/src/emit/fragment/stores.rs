@@ -2,7 +2,7 @@
 use super::*;
 
 impl Writer<'_> {
-    pub(super) fn store(&mut self, output: u32, store: u32, first: DimSet) -> Result<(), Refusal> {
+    pub(in crate::emit) fn store(&mut self, output: u32, store: u32, first: DimSet) -> Result<(), Refusal> {
         let (node, access, dims) = self.cx.store_dims(output, store);
         let tensor = self.cx.output_ref(output);
         let pointer = self.cx.pointer(tensor, true);

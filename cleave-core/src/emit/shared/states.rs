@@ -129,12 +129,13 @@ impl Writer<'_> {
                 let row = frames::code(self.kind(f));
                 let (dims, at) = self.held[&f].clone();
                 let (before, theirs) = (self.scratch(f, "before"), self.scratch(f, "in"));
-                let place = places[&f];
+                // one value has no loop over elements
+                let place = if self.length(&dims) == 1 { places[&f].to_string() } else { format!("{} + e", places[&f]) };
                 self.each(&dims, false, |w| {
                     let local = |d: DimId| w.local(d);
                     let (slot, old, new) = (w.slot(&dims, at, &local), w.slot(&dims, before, &local), w.slot(&dims, theirs, &local));
                     w.code.line(format!("{old} = {slot};"));
-                    w.code.line(format!("{new} = theirs[{place} + e];"));
+                    w.code.line(format!("{new} = theirs[{place}];"));
                     w.code.line(format!("{slot} = {};", (row.merge)(&old, &new)))
                 });
                 self.transport(s, &dims, before, at, &|w, n| w.held[&n].1);

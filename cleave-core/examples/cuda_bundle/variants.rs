@@ -1,0 +1,102 @@
+//! Workloads for the placement of compute capability 9.0: kernels, choices of tiles to compare, shapes to check and to time.
+use super::Named;
+use cleave_core::emit::Placement;
+use cleave_core::emit::hopper::Knobs;
+use cleave_core::frontend;
+use cleave_core::kernel::Kernel;
+use cleave_core::plan::Entry;
+use cleave_core::tile::{Program, Role};
+
+/// Beside those of the corpus: a right operand stored by rows of the contracted axis, two products of one operand.
+const MORE: &str = r#"
+#[cleave::kernel(dtypes(T = bf16))]
+pub fn matmul_nn<T>(x: Tensor<T, M, K>, w: Tensor<T, K, J>) -> Tensor<T, M, J> {
+    sum::<K>(x * w)
+}
+#[cleave::kernel(dtypes(T = bf16))]
+pub fn gated<T>(x: Tensor<T, M, K>, gate: Tensor<T, J, K>, up: Tensor<T, J, K>) -> Tensor<T, M, J> {
+    silu(sum::<K>(x * gate)) * sum::<K>(x * up)
+}
+"#;
+
+pub fn kernels(corpus: Vec<Kernel>) -> Vec<Kernel> {
+    let wanted = ["attention", "attention_full", "matmul", "matmul_matmul", "project_add"];
+    let more = frontend::from_source(MORE).unwrap_or_else(|e| panic!("{}", e.render(MORE)));
+    corpus.into_iter().filter(|k| wanted.contains(&k.name.as_str())).chain(more).collect()
+}
+
+/// Choices to compare.
+pub fn placements(kernel: &Kernel) -> Vec<Placement> {
+    let (c64, c128, c256, wide) = (Knobs::CHIP_64, Knobs::CHIP_128, Knobs::CHIP_256, Knobs::WIDE);
+    let all = match kernel.name.as_str() {
+        "attention" | "attention_full" => vec![
+            c128,
+            Knobs { staged: false, ..c128 },
+            Knobs { early: false, ..c128 },
+            Knobs { persistent: false, ..c128 },
+            Knobs { persistent: false, early: false, ..c128 },
+            Knobs { warpgroups: 3, step: 80, ..c128 },
+            Knobs { stages: 2, ..c128 },
+            c64,
+            Knobs { early: false, ..c64 },
+            Knobs { warpgroups: 2, ..c64 },
+            c256,
+        ],
+        "matmul_matmul" => vec![c128, Knobs { early: false, ..c128 }],
+        "matmul" | "matmul_nn" => vec![wide, Knobs { staged: false, ..wide }, Knobs { persistent: false, ..wide }, Knobs { columns: 128, ..wide }],
+        _ => vec![wide],
+    };
+    all.into_iter().map(Placement::Hopper).collect()
+}
+
+/// Shapes that the oracle checks; strides of rows are multiples of 16 bytes.
+pub fn checks(kernel: &Kernel) -> Vec<(Named, Vec<i64>)> {
+    let has = |n: &str| kernel.graph.axes.iter().any(|a| a.name == n);
+    if has("N") && has("D") && has("E") {
+        let case = |b, g, m, n, d, e, lengths: &[i64]| (vec![("B", b), ("K", 1), ("G", g), ("H", g), ("M", m), ("N", n), ("D", d), ("E", e)], lengths.to_vec());
+        return vec![
+            case(2, 2, 70, 300, 64, 64, &[300, 90]),
+            case(1, 1, 150, 205, 128, 128, &[205]),
+            case(1, 1, 130, 261, 40, 72, &[259]),
+            case(2, 2, 3, 5, 200, 136, &[0, 2]),
+            case(1, 1, 260, 260, 72, 64, &[260]),
+        ];
+    }
+    let names: Vec<&'static str> = kernel.graph.axes.iter().map(|a| &*Box::leak(a.name.clone().into_boxed_str())).collect();
+    let each = |f: &dyn Fn(usize) -> i64| -> Named { names.iter().enumerate().map(|(i, n)| (*n, f(i))).collect() };
+    vec![(each(&|i| [136, 200, 328, 88][i % 4]), vec![1]), (each(&|i| [300, 72, 264, 136][i % 4]), vec![1]), (each(&|_| 8), vec![1])]
+}
+
+/// Shapes to time in bf16, with the name of the workload.
+pub fn timings(kernel: &Kernel) -> Vec<(&'static str, Named, Vec<i64>)> {
+    let attention = |b, k, g, m, n, d, e| vec![("B", b), ("K", k), ("H", k * g), ("G", g), ("M", m), ("N", n), ("D", d), ("E", e)];
+    let matmul = |m, k, n| vec![("M", m), ("K", k), ("J", n), ("N", n), ("C", n), ("R", n)];
+    match kernel.name.as_str() {
+        "attention" => vec![
+            ("causal B4 S4096 H16 D128", attention(4, 16, 1, 4096, 4096, 128, 128), vec![4096]),
+            ("causal B1 S16384 H16 D128", attention(1, 16, 1, 16384, 16384, 128, 128), vec![16384]),
+            ("causal B16 S1024 H16 D128", attention(16, 16, 1, 1024, 1024, 128, 128), vec![1024]),
+            ("causal B4 S4096 H32/8 D128", attention(4, 8, 4, 4096, 4096, 128, 128), vec![4096]),
+            ("causal B4 S4096 H32 D64", attention(4, 32, 1, 4096, 4096, 64, 64), vec![4096]),
+            ("causal B4 S4096 H8 D256", attention(4, 8, 1, 4096, 4096, 256, 256), vec![4096]),
+        ],
+        "attention_full" => vec![
+            ("full B4 S4096 H16 D128", attention(4, 16, 1, 4096, 4096, 128, 128), vec![4096]),
+            ("full B1 S16384 H16 D128", attention(1, 16, 1, 16384, 16384, 128, 128), vec![16384]),
+            ("full B16 S1024 H16 D128", attention(16, 16, 1, 1024, 1024, 128, 128), vec![1024]),
+            ("full B4 S4096 H32 D64", attention(4, 32, 1, 4096, 4096, 64, 64), vec![4096]),
+            ("full B4 S4096 H8 D256", attention(4, 8, 1, 4096, 4096, 256, 256), vec![4096]),
+        ],
+        "matmul" | "matmul_nn" | "gated" => vec![("8192^3", matmul(8192, 8192, 8192), vec![1]), ("4096^3", matmul(4096, 4096, 4096), vec![1])],
+        "matmul_matmul" => vec![("8192x128x8192x128", vec![("M", 8192), ("K", 128), ("R", 8192), ("J", 128)], vec![1])],
+        "project_add" => vec![("8192^3", vec![("M", 8192), ("J", 8192), ("C", 8192)], vec![1])],
+        _ => vec![],
+    }
+}
+
+/// Whether an entry's tiles on chip are not far too wide.
+pub fn fits(program: &Program, entry: &Entry, extents: &[i64]) -> bool {
+    let parts = program.launches.iter().flatten().zip(entry.tiles.iter().flatten());
+    let mut dims = parts.flat_map(|(p, tiles)| p.dims.iter().zip(tiles));
+    !dims.any(|(d, tile)| d.role == Role::Chip && d.axes.iter().map(|a| extents[a.0 as usize]).product::<i64>() * 2 <= *tile as i64)
+}

@@ -1,0 +1,53 @@
+// Cleave tile primitives, part 4: products of a warpgroup, 64 rows by N columns, over tiles that TMA copies.
+//
+// A tile is blocks of 64 columns, each of `ROWS` rows of 128 bytes, the 16-byte chunks of a row swizzled by the row modulo 8; it starts at a multiple of
+// 1024 bytes. An operand is stored with the contracted dim in its columns (K-major), or in its rows (MN-major).
+namespace cleave {
+// A matrix descriptor without its address: 128-byte swizzle, bytes between neighbouring groups of 8 rows, and between blocks of columns.
+CLEAVE_DEVICE u64 descriptor(u32 between_blocks) { return ((u64)1 << 62) | ((u64)(1024 >> 4) << 32) | ((u64)(between_blocks >> 4) << 16); }
+CLEAVE_DEVICE u64 described(u64 base, u32 at) { return base | (u64)((at & 0x3FFFF) >> 4); }
+// Bytes from a step of 16 of the contracted dim to the first.
+template <bool MN, int ROWS> CLEAVE_DEVICE constexpr u32 step_bytes(int k) { return MN ? (u32)k * 128 : (u32)(k / 64 * ROWS * 128 + k % 64 * 2); }
+template <bool MN, int ROWS> CLEAVE_DEVICE u64 operand(u32 at) { return described(descriptor(MN ? ROWS * 128 : 16), at); }
+
+// d += a b over K of the contracted dim; the rows of a that this warpgroup has start at `a`.
+template <int K, bool AMN, int AROWS, bool BMN, int BROWS, class T, int N>
+CLEAVE_DEVICE void multiply_shared(Fragment<1, N>& d, u32 a, u32 b, bool fresh, T) {
+  const u64 x = operand<AMN, AROWS>(a), y = operand<BMN, BROWS>(b);
+CLEAVE_UNROLL
+  for (int k = 0; k < K; k += 16)
+    wgmma<AMN, BMN>(d.v[0], x + (step_bytes<AMN, AROWS>(k) >> 4), y + (step_bytes<BMN, BROWS>(k) >> 4), k > 0 || !fresh, T());
+}
+template <int K, bool BMN, int BROWS, class T, int N>
+CLEAVE_DEVICE void multiply_registers(Fragment<1, N>& d, Packed<T, 1, K>& a, u32 b, bool fresh) {
+  const u64 y = operand<BMN, BROWS>(b);
+CLEAVE_UNROLL
+  for (int k = 0; k < K; k += 16) wgmma<BMN>(d.v[0], a.v[0][k / 16], y + (step_bytes<BMN, BROWS>(k) >> 4), k > 0 || !fresh, T());
+}
+template <int N> CLEAVE_DEVICE void pin(Fragment<1, N>& x) { pin(x.v[0]); }
+
+// Columns [FIRST, FIRST + COUNT) of values x(i, j, c), the element of a fragment, as a tile of this warpgroup's 64 rows, blocks of 64 columns
+// `between` bytes apart.
+template <int FIRST, int COUNT, class T, class X> CLEAVE_DEVICE void stage(u32 to, u32 between, T, X x) {
+  const int row = ((thread() >> 5) & 3) * 16 + (lane() & 15);
+CLEAVE_UNROLL
+  for (int n = 0; n < COUNT / 16; n++) {
+    const int j = FIRST / 8 + 2 * n;
+    u32 r[4];
+CLEAVE_UNROLL
+    for (int q = 0; q < 4; q++) {
+      const float low = x(0, j + (q >> 1), 2 * (q & 1)), high = x(0, j + (q >> 1), 2 * (q & 1) + 1);
+      r[q] = pack(low, high, T());
+    }
+    store_matrices(to + (u32)(n / 4) * between + (u32)(row * 128 + (((n % 4 * 2 + (lane() >> 4)) ^ (row & 7)) << 4)), r[0], r[1], r[2], r[3]);
+  }
+}
+
+// Zeroes rows of a tile from `first` on: memory beyond what a loop may read can hold anything, and 0 times it is not 0.
+template <int ROWS, int COLUMNS> CLEAVE_DEVICE void clear_rows(u32 tile, int first) {
+  constexpr int BLOCKS = (COLUMNS + 63) / 64;
+CLEAVE_ONCE
+  for (int at = thread() & 127; at < BLOCKS * ROWS * 8; at += 128)
+    if (at / 8 % ROWS >= first) write_shared16(tile + (u32)at * 16, 0, 0, 0, 0);
+}
+} // namespace cleave

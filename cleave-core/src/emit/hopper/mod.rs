@@ -1,0 +1,189 @@
+//! The placement for compute capability 9.0: a producer warp streams operands by TMA through rings of tiles in shared memory; consumer
+//! warpgroups, 64 rows each, multiply them by wgmma and do the rest of a step in registers.
+//!
+//! From the statements of the one loop follow [`steps`]: its operations over values. [`pipeline`] gives their order, with all waits; [`text`]
+//! writes both roles from it: the producer fills rings in the order of the consumers' waits, a slot is released at the wait that retires its
+//! reader. Values in registers are those of [`super::fragment`], whose code for statements other than products is used as it is.
+pub mod maps;
+pub mod pipeline;
+mod results;
+mod steps;
+mod text;
+pub mod wgmma;
+
+use super::fragment::{self, Writer};
+use super::part::{Context, Refusal};
+use crate::dtype::DType;
+use crate::plan::{Guard, TensorMap};
+use crate::tile::{DimId, DimSet, Part, Role, Statement};
+use std::collections::BTreeSet;
+use wgmma::Instruction;
+
+/// Shared memory that a block may use, less what it takes to start a tile at a multiple of 1024 bytes, and the barriers.
+const ROOM: u32 = 227 * 1024 - 1024 - BARRIER_BYTES;
+const BARRIER_BYTES: u32 = 512;
+/// Rows of a warpgroup.
+const ROWS: u32 = 64;
+const MOST_STAGES: u32 = 4;
+
+/// What can be chosen about the placement of a part.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Shape {
+    pub row: DimId,
+    pub column: Option<DimId>,
+    /// Consumer warpgroups.
+    pub warpgroups: u32,
+    /// Stages of the rings, at most.
+    pub stages: u32,
+    /// Blocks claim one tile after the other.
+    pub persistent: bool,
+    /// The slot of a product that overlaps the next step is awaited before the wait for the product before it, which keeps the compiler from
+    /// moving that wait up.
+    pub early: bool,
+    /// Results go through shared memory to TMA.
+    pub staged: bool,
+}
+
+/// A choice of tiles for the parts of a program.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Knobs {
+    pub warpgroups: u32,
+    /// Up to which extent dims are on chip.
+    pub chip: u32,
+    /// Positions of the loop in a step.
+    pub step: u32,
+    /// Columns of a grid dim, over all accumulators.
+    pub columns: u32,
+    pub stages: u32,
+    pub persistent: bool,
+    pub early: bool,
+    pub staged: bool,
+}
+
+impl Knobs {
+    /// What was found best: loops that multiply into columns of the grid; else by the extent of what is on chip.
+    pub const WIDE: Knobs = Knobs { warpgroups: 2, chip: 0, step: 64, columns: 256, stages: MOST_STAGES, persistent: true, early: true, staged: true };
+    pub const CHIP_64: Knobs = Knobs { warpgroups: 3, chip: 64, step: 128, columns: 0, ..Self::WIDE };
+    pub const CHIP_128: Knobs = Knobs { warpgroups: 2, chip: 128, step: 128, columns: 0, ..Self::WIDE };
+    pub const CHIP_256: Knobs = Knobs { warpgroups: 2, chip: 256, step: 80, columns: 0, ..Self::WIDE };
+
+    pub fn menu(program: &crate::tile::Program) -> &'static [Knobs] {
+        let chip = program.launches.iter().flatten().any(|p| p.dims.iter().any(|d| d.role == Role::Chip));
+        match chip {
+            true => &[Self::CHIP_64, Self::CHIP_128, Self::CHIP_256],
+            false => &[Self::WIDE],
+        }
+    }
+    pub fn name(self) -> String {
+        let Knobs { warpgroups, chip, step, columns, stages, persistent, early, staged } = self;
+        let chip = if chip > 0 { format!(", on chip up to {chip}") } else { format!(", {columns} columns") };
+        let order = if persistent { "persistent" } else { "a block a tile" };
+        format!(
+            "sm_90a, {warpgroups} warpgroups{chip}, steps of {step}, {stages} stages, {order}{}{}",
+            if early { ", early" } else { "" },
+            if staged { ", staged" } else { "" }
+        )
+    }
+    /// Tiles of a part, and how it is placed.
+    pub fn shape(self, part: &Part, bound: &dyn Fn(DimId) -> Option<u32>) -> Result<(Vec<u32>, Shape), Refusal> {
+        let (row, column) = roles(part)?;
+        let products = part.statements().iter().filter(|(_, s)| matches!(s, Statement::Fold { node, .. } if part.contraction(*node).is_some())).count() as u32;
+        let tile = |(d, dim): (usize, &crate::tile::Dim)| -> u32 {
+            let d = DimId(d as u8);
+            match dim.role {
+                _ if dim.batch => 1,
+                _ if d == row => ROWS * self.warpgroups,
+                _ if Some(d) == column => self.columns / products.max(1),
+                Role::Grid => 1,
+                Role::Loop => self.step,
+                Role::Chip => self.chip.min(bound(d).unwrap_or(self.chip).next_multiple_of(16)),
+            }
+        };
+        if part.dims.iter().any(|d| d.role == Role::Chip && d.axes.len() > 1) {
+            return Err("packed dims on chip".into());
+        }
+        let tiles = part.dims.iter().enumerate().map(tile).collect();
+        let Knobs { warpgroups, stages, persistent, early, staged, .. } = self;
+        Ok((tiles, Shape { row, column, warpgroups, stages, persistent, early, staged }))
+    }
+}
+
+impl Shape {
+    pub fn threads(self) -> u32 {
+        128 * (self.warpgroups + 1)
+    }
+    /// Registers of a thread: of a consumer, of the producer. 64 K are all that there are.
+    fn registers(self) -> (u32, u32) {
+        match self.warpgroups {
+            1 => (240, 40),
+            2 => (240, 24),
+            _ => (160, 32),
+        }
+    }
+}
+
+/// The text of a part, and what its launch needs.
+pub struct Placed {
+    pub body: String,
+    pub shared_bytes: u32,
+    pub maps: Vec<TensorMap>,
+    pub guards: Vec<Guard>,
+    pub instructions: BTreeSet<Instruction>,
+    /// The schedule, for the reader of the text.
+    pub schedule: String,
+}
+
+/// The row dim of a part, and the grid dim of columns: of the dims that every product has on the row's side, the innermost.
+pub fn roles(part: &Part) -> Result<(DimId, Option<DimId>), Refusal> {
+    let (outermost, _) = fragment::roles(part)?;
+    let sides = |d: DimId| -> Vec<(bool, bool)> {
+        let products = part.statements();
+        let of = |s: &Statement| match s {
+            Statement::Reduce { node, .. } | Statement::Fold { node, .. } => {
+                part.contraction(*node).map(|(x, y)| (part.of(x).contains(d), part.of(y).contains(d)))
+            }
+            _ => None,
+        };
+        products.iter().filter_map(|(_, s)| of(s)).collect()
+    };
+    let rows: DimSet = part.grid.iter().copied().filter(|d| !part.dim(*d).batch && sides(*d) == sides(outermost)).collect();
+    let row = part.grid.iter().rev().copied().find(|d| rows.contains(*d)).unwrap_or(outermost);
+    let in_products = |d: DimId| sides(d).iter().any(|s| s.0 || s.1);
+    let column = part.grid.iter().rev().copied().find(|d| !rows.contains(*d) && !part.dim(*d).batch && in_products(*d));
+    Ok((row, column))
+}
+
+/// Places a part; the launch has `first_map` tensor maps before those of this part.
+pub fn place(cx: &Context, shape: Shape, first_map: usize) -> Result<Placed, Refusal> {
+    if shape.row != roles(cx.part)?.0 {
+        return Err("another dim has the rows".into());
+    }
+    let lying = fragment::Shape {
+        row: shape.row,
+        column: shape.column,
+        blocks: 1,
+        warp_rows: 4 * shape.warpgroups,
+        warp_columns: 1,
+        warp_loop: 1,
+        stages: shape.stages,
+        aligned: true,
+    };
+    let mut writer = Writer::new(cx, lying);
+    writer.check()?;
+    let steps = steps::of(&mut writer, shape)?;
+    let schedule = pipeline::schedule(&steps.operations)?;
+    let rings = steps.rings(&schedule)?;
+    steps.check_registers(shape)?;
+    // results are staged where that leaves room for two stages of the rings
+    let results = if shape.staged { results::of(&writer, &steps, first_map) } else { vec![] };
+    let (memory, results) = match steps.memory(&rings, &results, shape) {
+        Err(_) if !results.is_empty() => (steps.memory(&rings, &[], shape)?, vec![]),
+        memory => (memory?, results),
+    };
+    text::Text { cx, shape, steps: &steps, schedule: &schedule, rings: &rings, results: &results, memory: &memory, first_map }.part(&mut writer)
+}
+
+/// A type that the instruction multiplies.
+fn multiplies(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::BF16)
+}
