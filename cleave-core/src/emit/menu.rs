@@ -89,7 +89,8 @@ impl Size {
             (Height::Tall, true) if work.computed => (2, 4, 2, 1, if work.products + work.read_after > 2 { 64 } else { 128 }, 32, 4),
             // accumulators of 64 x 64 a warp, or two of 64 x 32
             (Height::Tall, true) => (4, 2, 2, 1, if work.products > 1 { 64 } else { 128 }, 64, 3),
-            (Height::Low, true) => (1, 1, 1, 4, 64, if wide { 64 } else { 128 }, 4),
+            // two blocks to a multiprocessor
+            (Height::Low, true) => (1, 1, 1, 4, 64, if wide { 64 } else { 128 }, if work.products > 1 { 3 } else { 4 }),
         };
         let tile = |(d, dim): (usize, &crate::tile::Dim)| -> Result<u32, Refusal> {
             let d = DimId(d as u8);
