@@ -115,7 +115,7 @@ pub(in crate::emit) struct Writer<'a> {
     /// Guards may promise that a scale of what a frame follows is not negative.
     pub(in crate::emit) signed: bool,
     /// Bytes of the tensors that are read once, as expressions.
-    streams: RefCell<Vec<String>>,
+    pub(in crate::emit) streams: RefCell<Vec<String>>,
 }
 
 /// An element of a value in registers.
