@@ -68,14 +68,16 @@ pub struct Knobs {
 
 impl Knobs {
     /// What was found best: loops that multiply into columns of the grid; else by the extent of what is on chip.
-    pub const WIDE: Knobs = Knobs { warpgroups: 2, chip: 0, step: 64, columns: 256, stages: MOST_STAGES, residents: 2, persistent: true, early: None, staged: true };
+    pub const WIDE: Knobs =
+        Knobs { warpgroups: 2, chip: 0, step: 64, columns: 256, stages: MOST_STAGES, residents: 2, persistent: true, early: None, staged: true };
     pub const CHIP_64: Knobs = Knobs { warpgroups: 3, chip: 64, step: 128, columns: 0, ..Self::WIDE };
     pub const CHIP_128: Knobs = Knobs { warpgroups: 2, chip: 128, step: 128, columns: 0, ..Self::WIDE };
     pub const CHIP_256: Knobs = Knobs { warpgroups: 2, chip: 256, step: 80, columns: 0, ..Self::WIDE };
 
     /// Choices that together serve all extents: of each list the first that can be placed.
     pub fn menu(program: &Program) -> Vec<Vec<Knobs>> {
-        let on_chip: Vec<_> = program.launches.iter().flatten().flat_map(|p| p.dims.iter().filter(|d| d.role == Role::Chip)).flat_map(|d| d.axes.clone()).collect();
+        let on_chip: Vec<_> =
+            program.launches.iter().flatten().flat_map(|p| p.dims.iter().filter(|d| d.role == Role::Chip)).flat_map(|d| d.axes.clone()).collect();
         if on_chip.is_empty() {
             return vec![vec![Self::WIDE]];
         }
