@@ -22,6 +22,12 @@ pub fn attention_latent<T>(q: Tensor<T, B, H, M, D>, k: Tensor<T, B, H, N, D>, v
     let s = mask(sum::<D>(q * k) * scale, index::<N>() - extent::<N>() <= index::<M>() - extent::<M>());
     sum::<N>(softmax::<N>(s) * v)
 }
+#[cleave::kernel(dtypes(T = bf16), bound(D <= 128, E <= 128))]
+pub fn attention_window<T>(q: Tensor<T, B, H, M, D>, k: Tensor<T, B, H, N, D>, v: Tensor<T, B, H, N, E>, slope: Tensor<f32, H>, scale: f32) -> Tensor<T, B, H, M, E> {
+    let behind = index::<M>() + extent::<N>() - extent::<M>() - index::<N>();
+    let s = mask(sum::<D>(q * k) * scale - slope * behind, 0 <= behind && behind < 256);
+    sum::<N>(softmax::<N>(s) * v)
+}
 "#;
 
 pub fn kernels(corpus: Vec<Kernel>) -> Vec<Kernel> {
@@ -46,6 +52,7 @@ pub fn placements(kernel: &Kernel) -> Vec<Placement> {
             c256,
         ],
         "matmul_matmul" => vec![c128],
+        "attention_window" => vec![c128, c64],
         "attention_latent" => vec![Knobs { step: 128, ..c256 }, Knobs { step: 128, residents: 1, ..c256 }],
         "matmul" | "matmul_nn" | "gated" | "norm_swiglu" => vec![wide, Knobs { persistent: false, ..wide }],
         _ => vec![wide],
@@ -91,6 +98,7 @@ pub fn timings(kernel: &Kernel) -> Vec<(&'static str, Named, Vec<i64>)> {
             ("full B4 S4096 H32 D64", attention(4, 32, 1, 4096, 4096, 64, 64), vec![4096]),
             ("full B4 S4096 H8 D256", attention(4, 8, 1, 4096, 4096, 256, 256), vec![4096]),
         ],
+        "attention_window" => vec![("window 256 B4 S4096 H16 D128", attention(4, 16, 1, 4096, 4096, 128, 128), vec![4096])],
         "attention_latent" => vec![("causal B4 S4096 H16 D192 E128", attention(4, 16, 1, 4096, 4096, 192, 128), vec![4096])],
         "norm_swiglu" => vec![("4096->14336 b4096", vec![("M", 4096), ("C", 4096), ("J", 14336)], vec![1])],
         "matmul" | "matmul_nn" | "gated" => vec![("8192^3", matmul(8192, 8192, 8192), vec![1]), ("4096^3", matmul(4096, 4096, 4096), vec![1])],

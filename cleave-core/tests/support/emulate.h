@@ -164,7 +164,6 @@ inline float exp2(float x) { return ::exp2f(x); }
 inline float reciprocal(float x) { return 1.0f / x; }
 inline float multiply_add(float a, float b, float c) { return ::fmaf(a, b, c); }
 inline float log(float x) { return ::logf(x); }
-inline float tanh(float x) { return ::tanhf(x); }
 inline float absolute(float x) { return ::fabsf(x); }
 inline float square_root(float x) { return ::sqrtf(x); }
 inline float greater(float x, float y) { return ::fmaxf(x, y); }

@@ -10,7 +10,7 @@ use crate::emit::part::{Context, Refusal};
 use crate::graph::{NodeId, Op};
 use crate::plan::Guard;
 use crate::tile::{DimId, DimSet, Loop, Statement};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// A tile of an input that is an operand of products: the left one, or the right one.
 pub struct Operand {
@@ -89,6 +89,7 @@ pub struct Steps<'a> {
     pub guards: Vec<Guard>,
     pub instructions: BTreeSet<Instruction>,
     accumulators: u32,
+    limits: u32,
     dtype: &'static str,
 }
 
@@ -116,6 +117,8 @@ struct Builder<'w, 'a> {
     shape: Shape,
     l: &'a Loop,
     names: HashMap<String, Value>,
+    /// The names of values with columns.
+    fragments: HashSet<String>,
     operands: Vec<Operand>,
     operations: Vec<Operation>,
     work: Vec<Work>,
@@ -151,14 +154,15 @@ pub fn of<'a>(w: &mut Writer<'a>, shape: Shape) -> Result<Steps<'a>, Refusal> {
     let [(at, l)] = loops[..] else { return Err("more or fewer loops than one".into()) };
     let mut bounds_code = Code::at(3);
     let bounds = w.cx.loop_bounds(&mut bounds_code, l, true);
-    if bounds.left {
-        return Err("a loop with a lower bound".into());
+    if !l.domain.is_empty() && bounds.held.is_empty() {
+        return Err("a mask of several intervals".into());
     }
     let mut b = Builder {
         w,
         shape,
         l,
         names: HashMap::new(),
+        fragments: HashSet::new(),
         operands: vec![],
         operations: vec![],
         work: vec![],
@@ -198,7 +202,8 @@ pub fn of<'a>(w: &mut Writer<'a>, shape: Shape) -> Result<Steps<'a>, Refusal> {
     b.w.code = before;
     b.prune();
     let Builder { operands, operations, work, packed, packed_registers, guards, instructions, accumulators, dtype, .. } = b;
-    Ok(Steps { cx: w.cx, l, at, operands, operations, work, packed, packed_registers, bounds, bounds_code, guards, instructions, accumulators, dtype })
+    let limits = w.limits.borrow().len() as u32;
+    Ok(Steps { cx: w.cx, limits, l, at, operands, operations, work, packed, packed_registers, bounds, bounds_code, guards, instructions, accumulators, dtype })
 }
 
 impl<'a> Builder<'_, 'a> {
@@ -307,7 +312,14 @@ impl<'a> Builder<'_, 'a> {
                 }
                 let ((), code) = self.captured(|w| w.statement(s))?;
                 let name = self.w.cx.value_name(*node);
-                // a carried value is written where it is read
+                // what follows from positions alone is computed where it is needed: it would fill registers that accumulators need
+                if let Statement::Map { .. } = s
+                    && let Class::Fragment(_) | Class::Columns(_) = self.w.class(*node)?
+                    && !identifiers(code.text()).any(|w| self.fragments.contains(w))
+                {
+                    self.w.registers.remove(node);
+                    return Ok(());
+                }
                 let label = match s {
                     Statement::Load { .. } => "load",
                     Statement::Map { .. } => "map",
@@ -316,6 +328,9 @@ impl<'a> Builder<'_, 'a> {
                 };
                 if !code.text().is_empty() {
                     self.value(&name);
+                    if let Class::Fragment(_) | Class::Columns(_) = self.w.class(*node)? {
+                        self.fragments.insert(name.clone());
+                    }
                     self.work(Kind::Work, format!("{label} {name}"), &[name], code);
                     // what comes from global memory is asked for first
                     if let Statement::Load { .. } = s {
@@ -359,6 +374,7 @@ impl<'a> Builder<'_, 'a> {
         });
         let declaration = format!("{} {value};", self.w.type_of(Class::Fragment(column)));
         let register = self.value(&value);
+        self.fragments.insert(value.clone());
         self.w.registers.insert(node);
         self.operations.push(Operation { kind: Kind::Work, label: format!("read {value}"), reads: BTreeSet::from([tile]), writes: BTreeSet::from([register]) });
         self.work.push(Work::Read { operand, declaration, name: value });
@@ -434,6 +450,7 @@ impl<'a> Builder<'_, 'a> {
             reads.insert(self.value(&p));
         }
         let accumulator = self.value(&name);
+        self.fragments.insert(name.clone());
         if carried {
             reads.insert(accumulator);
         }
@@ -531,10 +548,10 @@ impl Steps<'_> {
         }
         Ok(Memory { stages, residents, resident, rings: starts, barriers: at, total: at + super::BARRIER_BYTES + 1024 })
     }
-    /// Accumulators, packed operands, and some 30 more registers for addresses, states and what is at hand.
+    /// Accumulators, packed operands, and some 30 more registers for addresses, states, a mask's limit and what is at hand.
     pub fn check_registers(&self, shape: Shape) -> Result<(), Refusal> {
         let (most, _) = shape.registers();
-        let all = self.accumulators + self.packed_registers + 30;
+        let all = self.accumulators + self.packed_registers + 30 + 4 * self.limits.saturating_sub(1);
         match all <= most {
             true => Ok(()),
             false => Err(format!("{all} registers, a thread has {most}")),

@@ -340,10 +340,21 @@ impl Text<'_, '_> {
             self.place(&mut c, w, Place::Body, true)?;
             c.close("}")
         }
+        let left = masks && self.steps.bounds.left;
+        if left {
+            let tile = self.cx.tile(l.dim);
+            c.line(format!("const int whole = ({} + {}) / {tile};  // and those from here on", self.steps.bounds.full_low, tile - 1))
+        }
         c.line("CLEAVE_ONCE");
-        c.open("for (; j < steps; j++) {");
+        c.open(if left { "for (; j < steps && last - 1 - j >= whole; j++) {" } else { "for (; j < steps; j++) {" });
         self.place(&mut c, w, Place::Body, false)?;
         c.close("}");
+        if left {
+            c.line("CLEAVE_ONCE");
+            c.open("for (; j < steps; j++) {");
+            self.place(&mut c, w, Place::Body, true)?;
+            c.close("}")
+        }
         self.place(&mut c, w, Place::Tail, masks)?;
         c.close("}");
         if self.resident().any(|(o, _)| self.stages(o)) {
@@ -413,9 +424,12 @@ impl Text<'_, '_> {
         if needs_column {
             c.line(w.column_line(l.dim))
         }
+        if place == Place::Tail && self.steps.bounds.left {
+            self.clear(c, false)?
+        }
         c.append(&inner);
         match place {
-            Place::Prologue => self.clear(c)?,
+            Place::Prologue => self.clear(c, true)?,
             Place::Tail if self.shape.persistent => {
                 for (o, _) in self.resident().filter(|(o, _)| !self.stages(o)) {
                     c.line(format!("if (cleave::lane() == 0) cleave::barrier_arrive({});", self.resident_barrier(o, "empty")));
@@ -429,8 +443,9 @@ impl Text<'_, '_> {
         }
         Ok(())
     }
-    /// The rows of the first tile that lie beyond what the loop may read are zeroed where a product would read them.
-    fn clear(&self, c: &mut Code) -> Result<(), Refusal> {
+    /// The rows of the first tile that lie above what the loop may read, and those of the last one below it, are zeroed where a product would read
+    /// them.
+    fn clear(&self, c: &mut Code, above: bool) -> Result<(), Refusal> {
         for r in self.rings {
             let operands: Vec<&Operand> = r.operands.iter().map(|o| &self.steps.operands[*o]).filter(|o| o.cleared).collect();
             if operands.is_empty() {
@@ -439,12 +454,19 @@ impl Text<'_, '_> {
             if self.schedule.prologue.iter().any(|e| matches!(e, Event::Issue(i) if i.unit == r.reader)) {
                 return Err("an operand that may be read beyond its end at once".into());
             }
-            let (n, tile) = (&r.name, self.cx.tile(self.steps.l.dim));
-            c.line(format!("const int {n}_rows = {} - (last - 1) * {tile};", self.steps.bounds.high));
-            c.open(format!("if ({n}_rows < {tile}) {{  // beyond them memory may hold anything"));
+            let (n, tile, bounds) = (&r.name, self.cx.tile(self.steps.l.dim), &self.steps.bounds);
+            let (first, end) = match above {
+                true => (format!("{n}_rows"), tile.to_string()),
+                false => ("0".into(), format!("{n}_rows")),
+            };
+            c.line(match above {
+                true => format!("const int {n}_rows = {} - (last - 1) * {tile};", bounds.high),
+                false => format!("const int {n}_rows = {} - (last - steps) * {tile};", bounds.low),
+            });
+            c.open(format!("if ({first} < {end}) {{  // memory there may hold anything"));
             c.line(format!("cleave::barrier_wait({n}_full + 8 * {n}_slot, {n}_phase);"));
             for o in operands {
-                c.line(format!("cleave::clear_rows<{}, {}>({}, {n}_rows);", o.rows, o.columns, self.slot(r, o)))
+                c.line(format!("cleave::clear_rows<{}, {}>({}, {first}, {end});", o.rows, o.columns, self.slot(r, o)))
             }
             c.line("cleave::publish_shared();");
             c.line(format!("cleave::barrier_of({FIRST_BARRIER} + warpgroup, 128);"));
