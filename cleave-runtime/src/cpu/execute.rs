@@ -227,13 +227,17 @@ impl<'a> Job<'a> {
             at[d.0 as usize] = Span::new(i * tile, ((i + 1) * tile).min(extent))
         }
         let mut block = Block { context: &self.context, memory, registers, values, held, at, piece: (piece, self.pieces), loaded: 0 };
-        let outcome = block.run(&part.body, false);
+        self.run(&mut block, item, piece);
         self.loaded.fetch_add(block.loaded, Ordering::Relaxed);
-        if let Outcome::Done = outcome {
+    }
+    /// Runs a piece, and if it is the last of its item to arrive, what follows the split loop.
+    fn run(&self, block: &mut Block<'a, '_>, item: usize, piece: usize) {
+        let part = self.context.part;
+        if let Outcome::Done = block.run(&part.body, false) {
             return;
         }
         let Some(l) = split_loop(part) else { return };
-        let size = frames::size(&block, l);
+        let size = frames::size(block, l);
         let own = block.buffer(l.buffer);
         unsafe { std::ptr::copy_nonoverlapping(own, self.partial(item, piece), size) };
         if self.arrived[item].fetch_add(1, Ordering::AcqRel) as usize + 1 < self.pieces {
@@ -242,10 +246,10 @@ impl<'a> Job<'a> {
         // the last: in index order, so that bits do not depend on who arrives when
         unsafe { std::ptr::copy_nonoverlapping(self.partial(item, 0), own, size) };
         for p in 1..self.pieces {
-            frames::merge(&mut block, l, self.partial(item, p))
+            frames::merge(block, l, self.partial(item, p))
         }
         block.piece = (0, 1);
-        frames::publish(&mut block, l);
+        frames::publish(block, l);
         block.run(&part.body, true);
     }
     fn partial(&self, item: usize, piece: usize) -> *mut f32 {
