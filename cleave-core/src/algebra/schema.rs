@@ -40,20 +40,26 @@ impl Term {
             Term::Named(_, x) | Term::Sum(_, x) | Term::Maximum(_, x, _) | Term::Apply(_, x) | Term::AtLeastZero(x) => vec![x],
             Term::Greatest(all) => all.iter().collect(),
             Term::Product(factors) => {
-                let part = |f| match f {
-                    &Factor::One(ref t, _) => Some(t),
-                    &Factor::Every(_, t, _) => Some(t),
-                    Factor::Many(_) => None,
-                };
-                factors.iter().filter_map(part).collect()
+                let mut parts = vec![];
+                for f in *factors {
+                    match f {
+                        Factor::One(t, _) => parts.push(t),
+                        Factor::Every(_, t, _) => parts.push(*t),
+                        Factor::Many(_) => {}
+                    }
+                }
+                parts
             }
             Term::Linear(addends) => {
-                let part = |a| match a {
-                    &Addend::One(_, ref t) => Some(t),
-                    &Addend::Every(_, _, t) | &Addend::Pairs(_, _, _, t) => Some(t),
-                    Addend::Many(_) | Addend::Groups(..) => None,
-                };
-                addends.iter().filter_map(part).collect()
+                let mut parts = vec![];
+                for a in *addends {
+                    match a {
+                        Addend::One(_, t) => parts.push(t),
+                        Addend::Every(_, _, t) | Addend::Pairs(_, _, _, t) => parts.push(*t),
+                        Addend::Many(_) | Addend::Groups(..) => {}
+                    }
+                }
+                parts
             }
         }
     }

@@ -36,7 +36,7 @@ pub fn check(applied: &Applied) -> Result<(), Fault> {
         return Err(Gap::Different { output: applied.row.name.into(), wanted: before.to_string(), found: after.to_string() }.into());
     }
     match forms.open().first() {
-        Some(condition) => Err(Gap::Open { output: applied.row.name.into(), condition: condition.clone() }.into()),
+        Some(condition) => Err(Gap::Open { output: applied.row.name.into(), condition: Box::new(condition.clone()) }.into()),
         None => Ok(()),
     }
 }

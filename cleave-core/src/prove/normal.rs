@@ -326,7 +326,7 @@ impl Normal {
                         let (open, opened) = self.open(inner);
                         let Poly(body) = self.rename_monomial(body, &open);
                         binders.extend(opened);
-                        pending.extend(body.into_iter().flat_map(|(m, _)| m.0))
+                        pending.extend(body.into_keys().flat_map(|m| m.0))
                     }
                 }
                 // of an exponential of a sum every addend is a factor

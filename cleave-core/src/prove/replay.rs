@@ -16,7 +16,7 @@ pub enum Gap {
     #[error("output `{output}` is\n    {wanted}\nin the source and\n    {found}")]
     Different { output: String, wanted: String, found: String },
     #[error("the normal form of output `{output}` rests on what does not follow: {condition:?}")]
-    Open { output: String, condition: Condition },
+    Open { output: String, condition: Box<Condition> },
     #[error("`{0}` has no real expression")]
     Foreign(String),
 }
@@ -34,7 +34,7 @@ pub fn replay(source: &Graph, algorithm: &Graph) -> Result<(), Gap> {
             return Err(Gap::Different { output: name(), wanted: wanted.to_string(), found: found.to_string() });
         }
         if let Some(condition) = one.normal.conditions.iter().chain(&other.normal.conditions).next() {
-            return Err(Gap::Open { output: name(), condition: condition.clone() });
+            return Err(Gap::Open { output: name(), condition: Box::new(condition.clone()) });
         }
     }
     Ok(())
