@@ -195,7 +195,9 @@ fn check(types_of: &[DType], target: Target) {
                         let narrow = types.iter().copied().max_by(|a, b| a.epsilon().total_cmp(&b.epsilon())).unwrap_or(DType::F32);
                         for ((g, w), o) in got.iter().zip(&problem.expected).zip(&problem.outputs) {
                             let e = support::error(g, w, o.dtype, narrow);
-                            if e > 1.0 {
+                            // gained values are rounded once more, as operands of a product
+                            let gained = narrow != DType::F32 && problem.inputs.iter().any(|i| i.name == "gain");
+                            if e > if gained { 2.0 } else { 1.0 } {
                                 let at = g.iter().zip(w).position(|(g, w)| g != w && ((g - w).is_nan() || (g - w).abs() >= 0.1 * w.abs())).unwrap_or(0);
                                 wrong.push(format!(
                                     "{} entry {number} ({}) {named:?} splits {splits} `{}`: {e:.2} at {at}: {:?} for {:?}",

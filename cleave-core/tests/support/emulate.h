@@ -46,6 +46,7 @@ struct Fiber {
   ucontext_t context;  // to start it; switches are jumps, which ask nothing of the system
   jmp_buf at;
   bool started;
+  const char* what = nullptr;  // what the lanes of a warp meet for
   State state;
   std::function<bool()> ready;
   std::vector<Box> open_stores;
@@ -108,6 +109,11 @@ inline void run_block(int threads) {
       int waiting = 0, live = 0;
       for (int t = w; t < w + 32; t++) { live += fibers[t].state != DONE; waiting += fibers[t].state == WARP; at_barrier += fibers[t].state == BLOCK; }
       alive += live;
+      for (int t = w + 1; live && waiting == live && t < w + 32; t++)
+        if (fibers[t].state == WARP && fibers[w].state == WARP && strcmp(fibers[t].what, fibers[w].what)) {
+          fprintf(stderr, "lanes of warp %d meet for %s and for %s\n", w / 32, fibers[w].what, fibers[t].what);
+          exit(3);
+        }
       if (live && waiting == live) { for (int t = w; t < w + 32; t++) if (fibers[t].state == WARP) fibers[t].state = RUN; ran = true; }
     }
     // a warpgroup's threads wait for products together
@@ -146,13 +152,15 @@ alignas(1024) inline unsigned char shared_memory[232 * 1024];
 inline int thread() { return emulator::current; }
 inline int block() { return emulator::block; }
 inline int lane() { return emulator::current & 31; }
-inline int warp() { return emulator::current >> 5; }
 inline void barrier() { emulator::wait(emulator::BLOCK); }
-inline void warp_barrier() { emulator::wait(emulator::WARP); }
+// The lanes of a warp meet, all for the same thing: code in which some have gone another way hangs on a device.
+inline void warp_barrier(const char* what = "a shuffle") { emulator::fibers[emulator::current].what = what; emulator::wait(emulator::WARP); }
+inline int warp() { warp_barrier("its number"); return emulator::current >> 5; }
+inline int own_warp() { return emulator::current >> 5; }
 inline float bits_to_float(u32 x) { float f; memcpy(&f, &x, 4); return f; }
 inline u32 float_to_bits(float x) { u32 u; memcpy(&u, &x, 4); return u; }
-inline u32* mine() { return emulator::exchange[warp()][lane()]; }
-inline u32* theirs(int lane) { return emulator::exchange[warp()][lane]; }
+inline u32* mine() { return emulator::exchange[own_warp()][lane()]; }
+inline u32* theirs(int lane) { return emulator::exchange[own_warp()][lane]; }
 inline float shuffle_xor(float x, int mask) {
   mine()[0] = float_to_bits(x);
   warp_barrier();
@@ -248,7 +256,7 @@ template <bool STREAM> void store_quad(Quad* p, Quad q) {
   if ((u64)p % 16) { fprintf(stderr, "misaligned store\n"); exit(4); }
   *p = q;
 }
-inline u64 stream_policy(i64) { return 0; }
+inline u64 stream_policy(i64) { cleave::warp_barrier("a policy"); return 0; }
 inline u32 arrive(u32* counter) { return (*counter)++; }
 
 // ---- compute capability 9.0 --------------------------------------------------------------------------------------

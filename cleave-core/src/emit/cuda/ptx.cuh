@@ -18,7 +18,7 @@ extern __shared__ __align__(128) unsigned char shared_memory[];
 CLEAVE_DEVICE int thread() { return (int)threadIdx.x; }
 CLEAVE_DEVICE int block() { return (int)blockIdx.x; }
 CLEAVE_DEVICE int lane() { return (int)threadIdx.x & 31; }
-// The warp of a thread, known to the compiler to be uniform.
+// The warp of a thread, known to the compiler to be uniform. All lanes call it together, as they do every shuffle.
 CLEAVE_DEVICE int warp() { return __shfl_sync(0xffffffffu, (int)threadIdx.x >> 5, 0); }
 CLEAVE_DEVICE void barrier() { __syncthreads(); }
 CLEAVE_DEVICE float shuffle_xor(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
@@ -106,7 +106,11 @@ CLEAVE_DEVICE u64 stream_policy(i64 bytes) {
   u64 first, normal;
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(first));
   asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(normal));
-  return bytes < (i64)300000000 ? first : normal;
+  const u64 policy = bytes < (i64)300000000 ? first : normal;
+  // Through a shuffle, which hides that the lower half is 0: ptxas 13.0 takes that half of a descriptor for an offset of an asynchronous copy
+  // and names a pair of registers that is none, an illegal instruction.
+  const u32 low = __shfl_sync(0xffffffffu, (u32)policy, 0), high = __shfl_sync(0xffffffffu, (u32)(policy >> 32), 0);
+  return (u64)high << 32 | low;
 }
 // Adds one to a counter: releases the writes that a barrier ordered before it, acquires those of the others.
 CLEAVE_DEVICE u32 arrive(u32* counter) {

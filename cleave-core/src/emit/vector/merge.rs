@@ -155,11 +155,11 @@ impl Writer<'_> {
             self.code.line("float* const states = (float*)(cleave::shared_memory + 16);");
             self.code.line("cleave::barrier();");
             self.code.open("if (cleave::lane() == 0) {");
-            self.code.line(format!("float* const mine = states + cleave::warp() * {count};"));
+            self.code.line(format!("float* const mine = states + {} * {count};", self.warp()));
             self.copy_states(&words, 1, true);
             self.code.close("}");
             self.code.line("cleave::barrier();");
-            let first = if self.shape.groups == 1 { String::new() } else { format!("cleave::warp() / {warps} * {warps} + ") };
+            let first = if self.shape.groups == 1 { String::new() } else { format!("{} / {warps} * {warps} + ", self.warp()) };
             self.code.line(format!("const float* const theirs = states + ({first}cleave::lane() % {warps}) * {count};"));
             self.copy_states(&words, 1, false);
             self.merge_lanes(l, warps);
@@ -178,7 +178,7 @@ impl Writer<'_> {
         self.code.open("{  // the groups that shared the loop");
         self.code.line(format!("float* const states = (float*)(cleave::shared_memory + 16) + cleave::thread() % {group};"));
         self.code.line("cleave::barrier();");
-        self.code.line(format!("float* const mine = states + cleave::warp() / {} * {};", group / 32, count * group));
+        self.code.line(format!("float* const mine = states + {} / {} * {};", self.warp(), group / 32, count * group));
         self.copy_states(words, group, true);
         self.code.line("cleave::barrier();");
         self.reset(l);
@@ -203,7 +203,7 @@ impl Writer<'_> {
         let place = match (apart, groups) {
             (true, _) => format!(" + cleave::thread() % {group}"),
             (false, 1) => String::new(),
-            (false, _) => format!(" + cleave::warp() / {} * {count}", group / 32),
+            (false, _) => format!(" + {} / {} * {count}", self.warp(), group / 32),
         };
         let number = self.cx.number;
         let (partials, counters) = (self.cx.name("partials", "partials"), self.cx.name("counters", "counters"));
@@ -218,7 +218,7 @@ impl Writer<'_> {
         self.code.close("}");
         self.code.line(format!("if (!cleave::last_to_arrive({counters} + item, pieces, 0)) return;"));
         self.reset(l);
-        let (first, step) = if apart { (format!("cleave::warp() / {}", group / 32), groups) } else { ("cleave::lane()".into(), 32) };
+        let (first, step) = if apart { (format!("{} / {}", self.warp(), group / 32), groups) } else { ("cleave::lane()".into(), 32) };
         self.code.line("CLEAVE_ONCE");
         self.code.open(format!("for (int at = {first}; at < pieces; at += {step}) {{"));
         self.code.line(format!("const float* const theirs = states + (cleave::i64)at * {floats};"));

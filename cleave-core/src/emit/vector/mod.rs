@@ -190,11 +190,15 @@ impl Writer<'_> {
             if s.home == Home::Registers && self.cx.part.dim(s.lane).role == Role::Loop { String::new() } else { format!("{} + ", self.cx.start(s.lane)) };
         format!("const int {} = {start}{offset};", self.lane_name())
     }
+    /// The number of a thread's warp: found once, where all lanes are, as it takes all of them.
+    fn warp(&self) -> String {
+        self.cx.name("warp", "warp_number")
+    }
     /// The line that says where a group's positions of the row dim, or of the shared one, start.
     fn row_line(&self, dim: DimId) -> String {
         let s = &self.shape;
         let step = if s.rows > 1 { format!(" * {}", s.rows) } else { String::new() };
-        let group = if s.groups > 1 { format!(" + cleave::warp() / {}{step}", s.group / 32) } else { String::new() };
+        let group = if s.groups > 1 { format!(" + {} / {}{step}", self.warp(), s.group / 32) } else { String::new() };
         format!("const int {} = {}{group};", self.row_name(dim), self.cx.start(dim))
     }
     fn coordinates(&self) -> Vec<String> {
@@ -206,6 +210,9 @@ impl Writer<'_> {
             && text.contains(&self.row_name(row))
         {
             lines.push(self.row_line(row))
+        }
+        if text.contains(&self.warp()) || lines.iter().any(|l: &String| l.contains(&self.warp())) {
+            lines.insert(0, format!("const int {} = cleave::warp();", self.warp()))
         }
         if self.cx.part.split && !text.contains("piece") {
             lines.push("(void)piece;".into())
