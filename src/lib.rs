@@ -27,7 +27,7 @@
 #[cfg(feature = "build")]
 pub use cleave_core::build::run as build;
 #[cfg(feature = "runtime")]
-pub use cleave_macros::{function, kernel};
+pub use cleave_macros::{function, kernel, rule};
 #[cfg(feature = "runtime")]
 #[doc(inline)]
 pub use cleave_runtime::*;

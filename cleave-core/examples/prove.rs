@@ -2,7 +2,10 @@
 //! many obligations, milliseconds, verdict. The exit code is 0 only if all of it is proved.
 //!
 //!     Z3_BIN="$(tests/z3)" cargo run -p cleave-core --features compiler --example prove
+//!
+//! With `-- --write` the names of the proved rules are written to `src/prove/proved.txt`, by which builds without a solver know them.
 use cleave_core::algebra::rules::TABLE;
+use cleave_core::prove::cache;
 use cleave_core::prove::report::prove_all;
 use cleave_core::prove::solver::PATIENCE;
 use std::process::ExitCode;
@@ -23,6 +26,13 @@ fn main() -> ExitCode {
                 start.elapsed().as_secs_f64(),
                 if all { "all proved" } else { "NOT ALL PROVED" }
             );
+            if all && std::env::args().any(|a| a == "--write") {
+                let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/prove/proved.txt");
+                if let Err(e) = std::fs::write(path, cache::print(TABLE)) {
+                    eprintln!("{path}: {e}");
+                    return ExitCode::FAILURE;
+                }
+            }
             if all { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(e) => {

@@ -64,10 +64,10 @@ pub fn solve(graph: &Graph, shapes: &[Option<Vec<i64>>]) -> Result<Vec<i64>, Ext
     }
     // axes that stand alone in their dimension first, then those that the known ones leave
     loop {
-        let before = known.clone();
+        let mut more = false;
         for d in &dims {
-            let (product, open) = d.split(&known);
-            let [axis] = open[..] else { continue };
+            let (product, Open::One(axis)) = d.split(&known) else { continue };
+            more = true;
             known[axis.0 as usize] = match (product, d.size) {
                 (0, 0) => Some((0, d.tensor)), // 0 = 0 * n holds for any n, and nothing is computed
                 (0, _) => return Err(d.not_multiple(graph, product)),
@@ -76,9 +76,10 @@ pub fn solve(graph: &Graph, shapes: &[Option<Vec<i64>>]) -> Result<Vec<i64>, Ext
             }
         }
         for (a, b) in graph.equal.iter().map(|(a, b)| (a.0 as usize, b.0 as usize)) {
+            more |= known[a].is_some() != known[b].is_some();
             (known[a], known[b]) = (known[a].or(known[b]), known[b].or(known[a]))
         }
-        if known == before {
+        if !more {
             break;
         }
     }
@@ -98,7 +99,7 @@ pub fn solve(graph: &Graph, shapes: &[Option<Vec<i64>>]) -> Result<Vec<i64>, Ext
     }
     for d in &dims {
         let (product, open) = d.split(&known);
-        if !open.is_empty() || product == d.size {
+        if open != Open::None || product == d.size {
             continue;
         }
         return Err(match d.factors[..] {
@@ -120,17 +121,22 @@ struct Dimension<'a> {
     size: i64,
 }
 
+/// The axes of a dimension that are not known.
+#[derive(Clone, Copy, PartialEq)]
+enum Open {
+    None,
+    One(AxisId),
+    Several,
+}
+
 impl Dimension<'_> {
     /// The product of the factors that are known, and the axes that are not.
-    fn split(&self, known: &[Option<(i64, &str)>]) -> (i64, Vec<AxisId>) {
-        self.factors.iter().fold((1i64, vec![]), |(product, mut open), f| match f {
+    fn split(&self, known: &[Option<(i64, &str)>]) -> (i64, Open) {
+        self.factors.iter().fold((1i64, Open::None), |(product, open), f| match f {
             Factor::Part { of, .. } => (product.saturating_mul(*of as i64), open),
             Factor::Axis(a) => match known[a.0 as usize] {
                 Some((n, _)) => (product.saturating_mul(n), open),
-                None => {
-                    open.push(*a);
-                    (product, open)
-                }
+                None => (product, if open == Open::None { Open::One(*a) } else { Open::Several }),
             },
         })
     }

@@ -103,10 +103,10 @@ pub struct Launch {
     pub shared_bytes: u32,
     /// Products run on tensor cores and values stay in registers; else every value goes through shared memory.
     pub tensor_cores: bool,
-    /// How TMA reads tensors, 128 bytes each.
-    pub maps: Vec<TensorMap>,
     /// Values stay in registers and products run on the f32 units: for what memory bounds.
     pub vector: bool,
+    /// How TMA reads tensors, 128 bytes each.
+    pub maps: Vec<TensorMap>,
     pub words: Vec<Word>,
     /// At most as many blocks as the device has multiprocessors are started; they share out the others.
     pub persistent: bool,
@@ -114,7 +114,8 @@ pub struct Launch {
     pub partial_bytes: Vec<u64>,
 }
 
-/// A tensor as TMA reads it: boxes of up to five dims, the innermost of which is contiguous, in 128-byte swizzle; outside the extents it reads 0.
+/// A tensor as TMA reads and writes it: boxes of up to five dims, the innermost of which is contiguous, in 128-byte swizzle; outside the
+/// extents it reads 0 and writes nothing. No extent may be 0.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct TensorMap {
     pub tensor: TensorRef,

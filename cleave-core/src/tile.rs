@@ -209,6 +209,22 @@ impl Part {
     pub fn extent(&self, dim: DimId, extents: &[i64]) -> i64 {
         self.dim(dim).axes.iter().map(|a| extents[a.0 as usize]).product()
     }
+    /// The tile lengths at which an interpreter runs, given the asked ones: a dim on chip is whole, a batch is one, every other dim is cut in as many tiles as
+    /// asked for, but of about equal length.
+    pub fn even_tiles(&self, asked: &[u32], extents: &[i64]) -> Vec<u32> {
+        const MULTIPLE: u64 = 16;
+        let length = |(d, dim): (usize, &Dim)| {
+            let extent = self.extent(DimId(d as u8), extents).clamp(1, u32::MAX as i64) as u64;
+            let tile = asked.get(d).map_or(1, |t| *t as u64).clamp(1, extent);
+            match dim.role {
+                Role::Chip => extent as u32,
+                _ if dim.batch => 1,
+                _ if tile < 4 * MULTIPLE => tile as u32,
+                _ => extent.div_ceil(extent.div_ceil(tile)).next_multiple_of(MULTIPLE).min(tile) as u32,
+            }
+        };
+        self.dims.iter().enumerate().map(length).collect()
+    }
     /// Every statement, outer before inner, with its depth of loops.
     pub fn statements(&self) -> Vec<(usize, &Statement)> {
         fn walk<'a>(body: &'a [Statement], depth: usize, out: &mut Vec<(usize, &'a Statement)>) {

@@ -24,7 +24,15 @@ impl Package {
         fs::write(path, text).unwrap()
     }
     fn build(&self, out: &str, cache: bool) -> Report {
-        build(&Settings { manifest: self.0.clone(), out: self.0.join(out), cache: cache.then(|| self.0.join("cache")), archs: vec![], jobs: 2, log: false })
+        build(&Settings {
+            manifest: self.0.clone(),
+            out: self.0.join(out),
+            cache: cache.then(|| self.0.join("cache")),
+            archs: vec![],
+            jobs: 2,
+            proofs: false,
+            log: false,
+        })
     }
     /// The plan files that were written, by name.
     fn plans(&self, out: &str) -> BTreeMap<String, Vec<u8>> {

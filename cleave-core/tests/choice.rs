@@ -9,7 +9,7 @@ use cleave_core::plan::PlanFile;
 
 fn plan(name: &str) -> PlanFile {
     let kernel = support::corpus().into_iter().find(|k| k.name == name).expect("a kernel of the corpus");
-    pipeline::plan(&kernel).file
+    pipeline::plan(&kernel, &[]).file
 }
 
 /// Multiprocessors that each have the share of an H100's.

@@ -54,7 +54,8 @@ fn refused_kernels_are_refused_in_the_pinned_words() {
 fn every_message_is_pinned_whole() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut pinned = String::new();
-    for (folder, extension) in [(folder.join("cleave-core/tests/kernels/fail"), "txt"), (folder.join("tests/ui"), "stderr")] {
+    let places = [("cleave-core/tests/kernels/fail", "txt"), ("cleave-core/tests/kernels/rules", "txt"), ("tests/ui", "stderr")];
+    for (folder, extension) in places.map(|(place, extension)| (folder.join(place), extension)) {
         for file in std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).filter(|p| p.extension().is_some_and(|e| e == extension)) {
             pinned += &std::fs::read_to_string(file).unwrap()
         }

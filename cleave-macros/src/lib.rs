@@ -1,6 +1,22 @@
-//! The attribute `#[cleave::kernel]`: a shell over the front end in `cleave_core`.
+//! The attribute `#[cleave::kernel]` and the macro `cleave::rule!`: shells over the front end in `cleave_core`.
 use proc_macro::TokenStream;
 use std::path::PathBuf;
+
+/// States a rule of this crate's own, which the search for its kernels' algorithms may then use.
+///
+/// ```text
+/// cleave::rule!(reflection: sigmoid(-x) == 1.0 - sigmoid(x));
+/// cleave::rule!(scaled: max::<A>(c * x) == c * max::<A>(x), where c > 0.0, independent::<A>(c));
+/// ```
+///
+/// Lower-case names stand for any terms, upper-case ones for any sets of axes; the left side is what is looked for, the right side
+/// what it is equal to. The build script proves the rule for all ranks and extents, with z3 or by a committed proof
+/// (`cleave.proofs`); a false rule is an error with the extents and values of both sides.
+#[proc_macro]
+pub fn rule(tokens: TokenStream) -> TokenStream {
+    let out_dir = std::env::var_os("OUT_DIR").map(PathBuf::from);
+    cleave_core::frontend::expand_rule(tokens.into(), out_dir.as_deref()).into()
+}
 
 /// Makes a kernel of a function that states a tensor formula over named axes.
 ///

@@ -1,9 +1,10 @@
 //! The run time of Cleave: tensors and views, devices, the choice of a plan, and running it on the CPU or a CUDA device.
 //!
-//! A call goes through these files in order: [`call`] checks the arguments and finds the extents; [`ready`] chooses an entry of the
+//! A call goes through these files in order: [`call`] and [`check`] check the arguments and find the extents; [`ready`] chooses an entry of the
 //! [`embedded`] plan file and makes it ready, once for each set of extents; then the CPU executor ([`cpu`]) or a launch ([`cuda`]) runs it.
 mod argument;
 mod call;
+mod check;
 pub mod cpu;
 mod cuda;
 mod device;

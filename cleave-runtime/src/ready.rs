@@ -17,7 +17,7 @@ pub(crate) struct Ready {
 }
 
 pub(crate) enum Code {
-    Cpu(Arc<cpu::Decoded>),
+    Cpu(Arc<cpu::Decoded>, cpu::Prepared),
     Cuda(Loaded),
 }
 
@@ -36,7 +36,11 @@ impl Ready {
         let Wanted { instance, extents, device, .. } = *wanted;
         let entry = &file.instances[instance].entries[choice.entry];
         let code = match &device.kind {
-            DeviceKind::Cpu => Code::Cpu(decoded.program(instance, entry.program)?),
+            DeviceKind::Cpu => {
+                let program = decoded.program(instance, entry.program)?;
+                let prepared = program.prepare(&entry.tiles, choice.split() as usize, extents);
+                Code::Cpu(program, prepared.map_err(|source| Error::Execute { kernel: file.kernel.name.clone(), source })?)
+            }
             DeviceKind::Cuda(cuda) => Code::Cuda(Loaded::new(cuda, file, kernel.record(), instance, entry, &choice.pieces, extents)?),
         };
         let ready = Ready { instance, choice, extents: extents.to_vec(), code };

@@ -50,7 +50,7 @@ impl<'call, O: Outputs> Call<'call, O> {
         for offer in offers {
             let mut ready = self.with_wanted(checked, &question, |wanted| {
                 let choice = wanted.ask(file, |request| insist(file, request, &offer))?;
-                Ready::of(self.kernel(), checked.decoded, wanted, choice)
+                Ready::of(self.kernel, checked.decoded, wanted, choice)
             })?;
             let seconds = clock.median(|| self.run_ready(checked, &ready, targets, stream, false))?;
             log(|| {

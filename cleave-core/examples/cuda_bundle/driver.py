@@ -148,7 +148,7 @@ def peers(case):
     if name.startswith("attention"):
         heads = x["K"] * x.get("G", 1) if "K" in x else x["H"]
         kv = x.get("K", heads)
-        causal = name == "attention"
+        causal = name != "attention_full"
         m, n, d, e = x["M"], x["N"], x["D"], x["E"]
         q, k, v = bf(x["B"], heads, m, d), bf(x["B"], kv, n, d), bf(x["B"], kv, n, e)
         pairs = m * n - (m * (m - 1) / 2 if causal else 0)

@@ -1,10 +1,11 @@
 //! Writes what a machine with a GPU needs to check and time the emitted kernels without Rust: sources, inputs and expected
 //! outputs as raw data, and a manifest with every launch resolved. `driver.py` beside this file runs it.
 //!
-//!     cargo run -p cleave-core --features compiler --example cuda_bundle -- <folder> [kernel] [sources|variants|all] [sm_80|sm_90a]
+//!     cargo run -p cleave-core --features compiler --example cuda_bundle -- <folder> [kernel] [sources|variants|memory|all] [sm_80|sm_90a]
 //!
 //! An empty kernel means all. With `sources` it writes those alone; with `variants` the placements of compute capability 9.0 under several choices of tiles, of the
-//! kernels that are compute bound.
+//! kernels that are compute bound; with `memory` the kernels that are memory bound, under plans beside those of the menu.
+mod memory;
 mod variants;
 
 #[path = "../../tests/support/mod.rs"]
@@ -68,10 +69,6 @@ fn timings(kernel: &Kernel) -> Vec<(&'static str, Named, Vec<i64>)> {
             ("prefill causal B1 S16384 H16 D128", attention(1, 16, 1, 16384, 16384, 128), vec![16384]),
             ("prefill causal B4 S4096 H32/8 D128", attention(4, 8, 4, 4096, 4096, 128), vec![4096]),
             ("prefill causal B4 S4096 H32 D64", attention(4, 32, 1, 4096, 4096, 64), vec![4096]),
-            ("decode B1 N8192 H32/8 D128", attention(1, 8, 4, 1, 8192, 128), vec![8192]),
-            ("decode B1 N32768 H32/8 D128", attention(1, 8, 4, 1, 32768, 128), vec![32768]),
-            ("decode B8 N8192 H32/8 D128", attention(8, 8, 4, 1, 8192, 128), vec![8192]),
-            ("decode B64 N1024 H32/8 D128", attention(64, 8, 4, 1, 1024, 128), vec![1024]),
         ],
         "attention_full" => vec![
             ("prefill full B4 S4096 H16 D128", attention(4, 16, 1, 4096, 4096, 128), vec![4096]),
@@ -83,36 +80,9 @@ fn timings(kernel: &Kernel) -> Vec<(&'static str, Named, Vec<i64>)> {
             ("matmul 16x4096x4096", vec![("M", 16), ("K", 4096), ("J", 4096), ("N", 4096)], vec![1]),
             ("matmul 1x4096x4096", vec![("M", 1), ("K", 4096), ("J", 4096), ("N", 4096)], vec![1]),
         ],
-        "norm_swiglu" => vec![
-            ("rmsnorm swiglu 4096->14336 b1", vec![("M", 1), ("C", 4096), ("J", 14336)], vec![1]),
-            ("rmsnorm swiglu 4096->14336 b4", vec![("M", 4), ("C", 4096), ("J", 14336)], vec![1]),
-            ("rmsnorm swiglu 576->1536 b1", vec![("M", 1), ("C", 576), ("J", 1536)], vec![1]),
-            ("rmsnorm swiglu 4096->14336 b16", vec![("M", 16), ("C", 4096), ("J", 14336)], vec![1]),
-            ("rmsnorm swiglu 4096->14336 b4096", vec![("M", 4096), ("C", 4096), ("J", 14336)], vec![1]),
-        ],
-        "norm_qkv" => vec![
-            ("rmsnorm qkv 4096->6144 b1", vec![("M", 1), ("C", 4096), ("H", 32), ("F", 64), ("K", 8), ("J", 1024)], vec![1]),
-            ("rmsnorm qkv 576->960 b1", vec![("M", 1), ("C", 576), ("H", 9), ("F", 32), ("K", 3), ("J", 192)], vec![1]),
-        ],
-        "project_add" => vec![
-            ("project 4096->4096 b1", vec![("M", 1), ("J", 4096), ("C", 4096)], vec![1]),
-            ("project 14336->4096 b1", vec![("M", 1), ("J", 14336), ("C", 4096)], vec![1]),
-            ("project 1536->576 b1", vec![("M", 1), ("J", 1536), ("C", 576)], vec![1]),
-        ],
-        "norm_logits" => vec![
-            ("logits 4096->32768 b1", vec![("M", 1), ("C", 4096), ("V", 32768)], vec![1]),
-            ("logits 576->49152 b1", vec![("M", 1), ("C", 576), ("V", 49152)], vec![1]),
-        ],
-        "softmax_rows" | "logsumexp_rows" => {
-            [(8192, 4096), (4096, 32768), (65536, 512), (64, 131072)].into_iter().map(|(m, n)| (rows_name(m, n), vec![("M", m), ("N", n)], vec![1])).collect()
-        }
-        "rms_norm_rows" => [(8192, 4096), (65536, 576), (1024, 16384)].into_iter().map(|(m, n)| (rows_name(m, n), vec![("M", m), ("C", n)], vec![1])).collect(),
+        "norm_swiglu" => vec![("rmsnorm swiglu 4096->14336 b4096", vec![("M", 4096), ("C", 4096), ("J", 14336)], vec![1])],
         _ => vec![],
     }
-}
-
-fn rows_name(rows: i64, columns: i64) -> &'static str {
-    Box::leak(format!("rows {rows}x{columns}").into_boxed_str())
 }
 
 fn tensor_json(p: &Placed, fill: &str) -> String {
@@ -205,7 +175,7 @@ fn case(
 }
 
 fn main() {
-    let folder = PathBuf::from(std::env::args().nth(1).expect("usage: cuda_bundle <folder> [kernel] [sources|variants|all] [sm_80|sm_90a]"));
+    let folder = PathBuf::from(std::env::args().nth(1).expect("usage: cuda_bundle <folder> [kernel] [sources|variants|memory|all] [sm_80|sm_90a]"));
     let only = std::env::args().nth(2).filter(|k| !k.is_empty());
     std::fs::create_dir_all(&folder).unwrap();
     let mode = std::env::args().nth(3).unwrap_or_default();
@@ -218,13 +188,27 @@ fn main() {
     // renamed when it is whole, so that no one takes a part for all
     let unfinished = folder.join("manifest.unfinished");
     let mut manifest = std::io::BufWriter::new(std::fs::File::create(&unfinished).unwrap());
-    let kernels = if mode == "variants" { variants::kernels(support::corpus()) } else { support::corpus() };
+    let kernels = match mode.as_str() {
+        "variants" => variants::kernels(support::corpus()),
+        "memory" => support::corpus().into_iter().filter(|k| !memory::timings(k).is_empty()).collect(),
+        _ => support::corpus(),
+    };
     for kernel in kernels.into_iter().filter(|k| only.as_ref().is_none_or(|o| o.is_empty() || k.name == *o)) {
         let (_, programs) = support::programs(&kernel);
         for types in kernel.instances() {
             if mode == "variants" {
                 if types.first() == Some(&DType::BF16) {
                     let emission = emit::variants(&kernel, &types, &programs, &variants::placements(&kernel));
+                    bundle(&folder, &mut manifest, &kernel, &types, &programs, &emission, false)
+                }
+                continue;
+            }
+            if mode == "memory" {
+                if types.first() == Some(&DType::BF16) {
+                    let mut emission = emit::emission(&kernel, &types, &programs, Target::Portable);
+                    for (number, placement) in memory::placements(&kernel, &programs, &types) {
+                        emission.add(&kernel, &types, &programs, number, placement);
+                    }
                     bundle(&folder, &mut manifest, &kernel, &types, &programs, &emission, false)
                 }
                 continue;
@@ -286,7 +270,7 @@ fn bundle(folder: &Path, manifest: &mut impl std::io::Write, kernel: &Kernel, ty
     if types.first().is_some_and(|t| *t != DType::BF16) {
         return;
     }
-    for (what, named, lengths) in if of_90a { variants::timings(kernel) } else { timings(kernel) } {
+    for (what, named, lengths) in if of_90a { variants::timings(kernel) } else { [timings(kernel), memory::timings(kernel)].concat() } {
         let problem = Problem::new(kernel, types, support::extents(kernel, &named), 0, &lengths, 1.0, false);
         for entry in
             emission.entries.iter().filter(|e| problem.admits(kernel, e) && (!of_90a || variants::fits(&programs[e.program as usize], e, &problem.extents)))

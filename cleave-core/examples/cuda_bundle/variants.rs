@@ -17,10 +17,21 @@ pub fn matmul_nn<T>(x: Tensor<T, M, K>, w: Tensor<T, K, J>) -> Tensor<T, M, J> {
 pub fn gated<T>(x: Tensor<T, M, K>, gate: Tensor<T, J, K>, up: Tensor<T, J, K>) -> Tensor<T, M, J> {
     silu(sum::<K>(x * gate)) * sum::<K>(x * up)
 }
+#[cleave::kernel(dtypes(T = bf16), bound(D <= 192, E <= 128))]
+pub fn attention_latent<T>(q: Tensor<T, B, H, M, D>, k: Tensor<T, B, H, N, D>, v: Tensor<T, B, H, N, E>, scale: f32) -> Tensor<T, B, H, M, E> {
+    let s = mask(sum::<D>(q * k) * scale, index::<N>() - extent::<N>() <= index::<M>() - extent::<M>());
+    sum::<N>(softmax::<N>(s) * v)
+}
+#[cleave::kernel(dtypes(T = bf16), bound(D <= 128, E <= 128))]
+pub fn attention_window<T>(q: Tensor<T, B, H, M, D>, k: Tensor<T, B, H, N, D>, v: Tensor<T, B, H, N, E>, slope: Tensor<f32, H>, scale: f32) -> Tensor<T, B, H, M, E> {
+    let behind = index::<M>() + extent::<N>() - extent::<M>() - index::<N>();
+    let s = mask(sum::<D>(q * k) * scale - slope * behind, 0 <= behind && behind < 256);
+    sum::<N>(softmax::<N>(s) * v)
+}
 "#;
 
 pub fn kernels(corpus: Vec<Kernel>) -> Vec<Kernel> {
-    let wanted = ["attention", "attention_full", "matmul", "matmul_matmul", "project_add"];
+    let wanted = ["attention", "attention_full", "matmul", "matmul_matmul", "project_add", "norm_swiglu", "norm_logits"];
     let more = frontend::from_source(MORE).unwrap_or_else(|e| panic!("{}", e.render(MORE)));
     corpus.into_iter().filter(|k| wanted.contains(&k.name.as_str())).chain(more).collect()
 }
@@ -31,19 +42,19 @@ pub fn placements(kernel: &Kernel) -> Vec<Placement> {
     let all = match kernel.name.as_str() {
         "attention" | "attention_full" => vec![
             c128,
-            Knobs { staged: false, ..c128 },
-            Knobs { early: false, ..c128 },
+            Knobs { residents: 1, ..c128 },
+            Knobs { early: Some(kernel.name == "attention_full"), ..c128 },
             Knobs { persistent: false, ..c128 },
-            Knobs { persistent: false, early: false, ..c128 },
-            Knobs { warpgroups: 3, step: 80, ..c128 },
-            Knobs { stages: 2, ..c128 },
+            Knobs { persistent: false, early: Some(false), ..c128 },
             c64,
-            Knobs { early: false, ..c64 },
-            Knobs { warpgroups: 2, ..c64 },
+            Knobs { residents: 1, ..c64 },
+            Knobs { early: Some(kernel.name == "attention_full"), ..c64 },
             c256,
         ],
-        "matmul_matmul" => vec![c128, Knobs { early: false, ..c128 }],
-        "matmul" | "matmul_nn" => vec![wide, Knobs { staged: false, ..wide }, Knobs { persistent: false, ..wide }, Knobs { columns: 128, ..wide }],
+        "matmul_matmul" => vec![c128],
+        "attention_window" => vec![c128, c64],
+        "attention_latent" => vec![Knobs { step: 128, ..c256 }, Knobs { step: 128, residents: 1, ..c256 }],
+        "matmul" | "matmul_nn" | "gated" | "norm_swiglu" => vec![wide, Knobs { persistent: false, ..wide }],
         _ => vec![wide],
     };
     all.into_iter().map(Placement::Hopper).collect()
@@ -87,6 +98,9 @@ pub fn timings(kernel: &Kernel) -> Vec<(&'static str, Named, Vec<i64>)> {
             ("full B4 S4096 H32 D64", attention(4, 32, 1, 4096, 4096, 64, 64), vec![4096]),
             ("full B4 S4096 H8 D256", attention(4, 8, 1, 4096, 4096, 256, 256), vec![4096]),
         ],
+        "attention_window" => vec![("window 256 B4 S4096 H16 D128", attention(4, 16, 1, 4096, 4096, 128, 128), vec![4096])],
+        "attention_latent" => vec![("causal B4 S4096 H16 D192 E128", attention(4, 16, 1, 4096, 4096, 192, 128), vec![4096])],
+        "norm_swiglu" => vec![("4096->14336 b4096", vec![("M", 4096), ("C", 4096), ("J", 14336)], vec![1])],
         "matmul" | "matmul_nn" | "gated" => vec![("8192^3", matmul(8192, 8192, 8192), vec![1]), ("4096^3", matmul(4096, 4096, 4096), vec![1])],
         "matmul_matmul" => vec![("8192x128x8192x128", vec![("M", 8192), ("K", 128), ("R", 8192), ("J", 128)], vec![1])],
         "project_add" => vec![("8192^3", vec![("M", 8192), ("J", 8192), ("C", 8192)], vec![1])],

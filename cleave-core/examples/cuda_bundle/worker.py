@@ -101,7 +101,7 @@ def verify(case, addresses):
         q, k, v, scale = of("q", h), of("k", h // (heads // kv)), of("v", h // (heads // kv)), float(strided(*named["scale"]).flatten()[0])
         rows = sorted({0, x["M"] // 3, x["M"] - 1})
         s = q[rows] @ k.T * scale
-        if case["kernel"] == "attention":
+        if case["kernel"] != "attention_full":
             s[np.arange(x["N"])[None] - x["N"] > np.array(rows)[:, None] - x["M"]] = -np.inf
         p = np.exp(s - s.max(1, keepdims=True))
         want, got = p @ v / p.sum(1, keepdims=True), strided(*out, (batch, h))[rows]
@@ -110,6 +110,20 @@ def verify(case, addresses):
         rows = [0, 65, ab["shape"][0] - 1]
         a, b = np.stack([strided(ab, aa, (r,)) for r in rows]), strided(bb, ba)
         want = a @ b if case["kernel"].endswith("nn") else a @ b.T
+        got = np.stack([strided(*out, (r,)) for r in rows])
+    elif case["kernel"] in ("gated", "project_add", "matmul_matmul", "norm_swiglu"):
+        rows = [0, 65, buffers[n]["shape"][0] - 1]
+        whole = lambda name: strided(*named[name]).astype(np.float32)
+        x = np.stack([strided(*named["x"], (r,)) for r in rows]).astype(np.float32)
+        silu = lambda z: z / (1 + np.exp(-z))
+        if case["kernel"] == "norm_swiglu":
+            x = x / np.sqrt((x**2).mean(1, keepdims=True) + float(strided(*named["epsilon"]).flatten()[0])) * whole("gain")
+        if case["kernel"] == "project_add":
+            want = x @ whole("w").T + np.stack([strided(*named["residual"], (r,)) for r in rows])
+        elif case["kernel"] == "matmul_matmul":
+            want = x @ whole("a").T @ whole("b").T
+        else:
+            want = silu(x @ whole("gate").T) * (x @ whole("up").T)
         got = np.stack([strided(*out, (r,)) for r in rows])
     else:
         return float("nan")

@@ -22,6 +22,14 @@ pub trait Target {
     fn linear(&mut self, addends: &[(Rational, Self::Id)], constant: Rational) -> Option<Self::Id>;
     fn sum(&mut self, axes: AxisSet, x: Self::Id) -> Self::Id;
     fn maximum(&mut self, axes: AxisSet, x: Self::Id, predicates: &[Self::Id]) -> Self::Id;
+    /// `None` where it is not spoken about.
+    fn greatest(&mut self, _all: &[Self::Id]) -> Option<Self::Id> {
+        None
+    }
+    /// `None` where it is not spoken about.
+    fn at_least_zero(&mut self, _x: Self::Id) -> Option<Self::Id> {
+        None
+    }
 }
 
 impl Target for Terms {
@@ -94,6 +102,7 @@ impl<'a> Scope<'a> {
         match coefficient {
             Coefficient::One => Some(Rational::ONE),
             Coefficient::MinusOne => Some(Rational::MINUS_ONE),
+            Coefficient::Number(k) => Some(*k),
             Coefficient::Any(v) => bound(v),
             Coefficient::Minus(v) => bound(v)?.neg(),
             Coefficient::HalfOf(v) => Rational::new(self.number(*v)? as i128, 2),
@@ -134,6 +143,14 @@ pub fn build<T: Target>(target: &mut T, term: &Term, scope: &Scope) -> Option<T:
             target.product(&sizes)
         }
         Term::Number(n) => Some(target.number(Rational::integer(*n))),
+        Term::Greatest(all) => {
+            let all: Vec<T::Id> = all.iter().map(|x| build(target, x, scope)).collect::<Option<_>>()?;
+            target.greatest(&all)
+        }
+        Term::AtLeastZero(x) => {
+            let x = build(target, x, scope)?;
+            target.at_least_zero(x)
+        }
     }
 }
 

@@ -168,7 +168,7 @@ pub fn kinds(term: &Term) -> u16 {
         Term::Sum(..) => 4,
         Term::Maximum(..) => 8,
         Term::Apply(f, _) => function(*f),
-        Term::Size(_) | Term::Number(_) => 0,
+        Term::Size(_) | Term::Number(_) | Term::Greatest(_) | Term::AtLeastZero(_) => 0,
     }
 }
 
@@ -391,6 +391,8 @@ fn bind_power(env: &mut Env, power: &Power, e: i8) {
 fn bind_coefficient(env: &mut Env, coefficient: &Coefficient, k: Rational) -> bool {
     match coefficient {
         Coefficient::One => k.is_one(),
+        Coefficient::MinusOne => k == Rational::MINUS_ONE,
+        Coefficient::Number(n) => k == *n,
         Coefficient::Any(v) => {
             env.bind(*v, Value::Coefficient(k));
             true

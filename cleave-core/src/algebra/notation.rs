@@ -39,6 +39,12 @@ impl Display for Term {
             Term::Maximum(axes, x, None) => write!(f, "max_{{{axes}}} ({x})"),
             Term::Maximum(axes, x, Some(p)) => write!(f, "max_{{{axes}}} ({x} where {p}..)"),
             Term::Apply(function, x) => write!(f, "{}({x})", function.name()),
+            Term::Greatest(all) => {
+                write!(f, "greatest(")?;
+                joined(f, all, ", ")?;
+                write!(f, ")")
+            }
+            Term::AtLeastZero(x) => write!(f, "[{x} >= 0]"),
             Term::Size(v) => write!(f, "|{v}|"),
             Term::Number(n) => write!(f, "{n}"),
         }
@@ -85,6 +91,7 @@ impl Display for Coefficient {
         match self {
             Coefficient::One => Ok(()),
             Coefficient::Any(v) => write!(f, "{v} * "),
+            Coefficient::Number(k) => write!(f, "{k} * "),
             Coefficient::Minus(v) => write!(f, "-{v} * "),
             Coefficient::MinusOne => write!(f, "-"),
             Coefficient::HalfOf(v) => write!(f, "{v}/2 * "),
@@ -123,6 +130,8 @@ impl Display for Guard {
             Guard::InverseOf(e, v) => write!(f, "{e} > 0 or {v} is no predicate"),
             Guard::DivisorOf(e, v) => write!(f, "{e} > 0 or {v} is not 0"),
             Guard::HasValue(v) => write!(f, "{v}.. has a value"),
+            Guard::Boolean(v) => write!(f, "{v} is 0 or 1"),
+            Guard::Single(v) => write!(f, "{v} has extent 1"),
         }
     }
 }

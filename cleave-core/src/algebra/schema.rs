@@ -5,6 +5,7 @@
 //! use the same forms. Soundness rests on the two sides and the guards alone; [`Split`] and [`Control`] only say which of the
 //! sound instances the search tries.
 use crate::graph::Function;
+use crate::rational::Rational;
 
 pub type Var = char;
 
@@ -21,6 +22,10 @@ pub enum Term {
     /// With a variable for its predicates; without, the domain is whole.
     Maximum(Axes, &'static Term, Option<Var>),
     Apply(Function, &'static Term),
+    /// The greatest of a few. Not searched for.
+    Greatest(&'static [Term]),
+    /// 1 where the term is at least 0, else 0. Not searched for.
+    AtLeastZero(&'static Term),
     /// Right only: the product of the extents of a set of axes.
     Size(Var),
     /// Right only.
@@ -32,22 +37,29 @@ impl Term {
     pub fn parts(&self) -> Vec<&Term> {
         match self {
             Term::Any(_) | Term::Size(_) | Term::Number(_) => vec![],
-            Term::Named(_, x) | Term::Sum(_, x) | Term::Maximum(_, x, _) | Term::Apply(_, x) => vec![x],
+            Term::Named(_, x) | Term::Sum(_, x) | Term::Maximum(_, x, _) | Term::Apply(_, x) | Term::AtLeastZero(x) => vec![x],
+            Term::Greatest(all) => all.iter().collect(),
             Term::Product(factors) => {
-                let part = |f| match f {
-                    &Factor::One(ref t, _) => Some(t),
-                    &Factor::Every(_, t, _) => Some(t),
-                    Factor::Many(_) => None,
-                };
-                factors.iter().filter_map(part).collect()
+                let mut parts = vec![];
+                for f in *factors {
+                    match f {
+                        Factor::One(t, _) => parts.push(t),
+                        Factor::Every(_, t, _) => parts.push(*t),
+                        Factor::Many(_) => {}
+                    }
+                }
+                parts
             }
             Term::Linear(addends) => {
-                let part = |a| match a {
-                    &Addend::One(_, ref t) => Some(t),
-                    &Addend::Every(_, _, t) | &Addend::Pairs(_, _, _, t) => Some(t),
-                    Addend::Many(_) | Addend::Groups(..) => None,
-                };
-                addends.iter().filter_map(part).collect()
+                let mut parts = vec![];
+                for a in *addends {
+                    match a {
+                        Addend::One(_, t) => parts.push(t),
+                        Addend::Every(_, _, t) | Addend::Pairs(_, _, _, t) => parts.push(*t),
+                        Addend::Many(_) | Addend::Groups(..) => {}
+                    }
+                }
+                parts
             }
         }
     }
@@ -92,8 +104,8 @@ pub enum Coefficient {
     Any(Var),
     /// Right only.
     Minus(Var),
-    /// Right only.
     MinusOne,
+    Number(Rational),
     /// Right only: half the number that a power holds.
     HalfOf(Var),
 }
@@ -132,6 +144,10 @@ pub enum Guard {
     DivisorOf(Var, Var),
     /// Members of negative power are not zero, those under a root not negative: no 0 beside the multiset hides that it has no value.
     HasValue(Var),
+    /// 0 or 1. Of no term that the search knows.
+    Boolean(Var),
+    /// The axes have extent 1. Of no axes that the search knows.
+    Single(Var),
 }
 
 /// Which partitions of a multiset the search tries.

@@ -37,7 +37,14 @@ fn variables(guard: &Guard) -> [Var; 2] {
     };
     match guard {
         Guard::Disjoint(a, b) => [of(a), of(b)],
-        Guard::NonZero(v) | Guard::NonNegative(v) | Guard::Positive(v) | Guard::Negative(v) | Guard::NoPredicate(v) | Guard::HasValue(v) => [*v, *v],
+        Guard::NonZero(v)
+        | Guard::NonNegative(v)
+        | Guard::Positive(v)
+        | Guard::Negative(v)
+        | Guard::NoPredicate(v)
+        | Guard::HasValue(v)
+        | Guard::Boolean(v)
+        | Guard::Single(v) => [*v, *v],
         Guard::RootOf(v, w) | Guard::InverseOf(v, w) | Guard::DivisorOf(v, w) => [*v, *w],
     }
 }
@@ -64,6 +71,8 @@ fn holds(snapshot: &Snapshot, guard: &Guard, outer: &Env, inner: &Env) -> bool {
         Guard::RootOf(e, x) => power(e) % 2 == 0 || all(x, &|d| d.nonnegative),
         Guard::InverseOf(e, x) => power(e) > 0 || all(x, &|d| !d.predicate),
         Guard::DivisorOf(e, x) => power(e) > 0 || all(x, &|d| d.nonzero),
+        Guard::Boolean(v) => all(v, &|d| d.predicate),
+        Guard::Single(_) => false,
         Guard::HasValue(v) => match get(v) {
             Some(Value::Factors(all)) => {
                 let fine = |(x, e): &(Id, i8)| {

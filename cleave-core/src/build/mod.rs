@@ -1,17 +1,19 @@
 //! What a build script does: find the kernels of a package, make their plans, compile them, write the plan files.
 //!
 //! The files in order: [`settings`] reads the environment, [`scan`] finds sources, [`pipeline`] takes a kernel through the stages
-//! ([`screen`] drops algorithms that are less accurate than the source), [`nvcc`] compiles, [`cache`] keeps results by content. A fault in
+//! ([`rules`] judges the package's own rules, [`screen`] drops algorithms that are less accurate than the source), [`nvcc`] compiles, [`cache`] keeps results by content. A fault in
 //! a kernel never fails the script: the macro reports it at its place, and a kernel without a plan file is the macro's to report too.
 pub mod cache;
 pub mod nvcc;
 mod parallel;
 pub mod pipeline;
+pub mod rules;
 pub mod scan;
 mod screen;
 pub mod settings;
 
 use crate::algebra::check::Unequal;
+use crate::algebra::schema::Row;
 use crate::frontend;
 use crate::frontend::shared::{self, Shared};
 use crate::kernel::Kernel;
@@ -35,6 +37,9 @@ pub fn run() {
         println!("cargo::rerun-if-changed={d}")
     }
     println!("cargo::rerun-if-changed=build.rs");
+    if settings.manifest.join(rules::PROOFS).is_file() {
+        println!("cargo::rerun-if-changed={}", rules::PROOFS)
+    }
     for v in VARIABLES {
         println!("cargo::rerun-if-env-changed={v}")
     }
@@ -111,7 +116,9 @@ pub fn build(settings: &Settings) -> Report {
     let sources = scan::sources(&settings.manifest);
     let mut shared = Shared::default();
     sources.iter().for_each(|s| shared.extend(Shared::of_text(&s.text)));
+    let mut rules = vec![];
     for source in sources {
+        rules.extend(frontend::rule::in_file(&source.text));
         for found in frontend::scan(&source.text, &shared).unwrap_or_default() {
             if let Ok(kernel) = found.kernel {
                 kernels.insert((kernel.name.clone(), frontend::key(&kernel)), kernel);
@@ -126,6 +133,7 @@ pub fn build(settings: &Settings) -> Report {
     if let Err(e) = write_whole(&settings.out.join(shared::FILE), shared.text().as_bytes()) {
         report.warnings.push(format!("{}: {e}", settings.out.display()))
     }
+    let own = rules::settle(settings, &rules, &mut report.warnings);
     let kernels: Vec<Kernel> = kernels.into_values().collect();
     let nvcc = if kernels.is_empty() || settings.archs.is_empty() { None } else { Nvcc::find() };
     if nvcc.is_none() && !settings.archs.is_empty() && !kernels.is_empty() {
@@ -133,8 +141,8 @@ pub fn build(settings: &Settings) -> Report {
         report.warnings.push(missing.into())
     }
     let cache = Cache::new(settings.cache.clone());
-    let basis = basis(settings, nvcc.as_ref());
-    let drafts = parallel::map(settings.jobs, &kernels, |kernel| draft(kernel, basis, &cache));
+    let basis = basis(settings, nvcc.as_ref(), &own);
+    let drafts = parallel::map(settings.jobs, &kernels, |kernel| draft(kernel, &own, basis, &cache));
     let mut drafts: Vec<Draft> = kernels
         .iter()
         .zip(drafts)
@@ -170,18 +178,24 @@ pub fn build(settings: &Settings) -> Report {
 }
 
 /// Everything but the kernel that a plan file depends on: this compiler (the running script holds it) and what sources are compiled by and for.
-fn basis(settings: &Settings, nvcc: Option<&Nvcc>) -> u64 {
+fn basis(settings: &Settings, nvcc: Option<&Nvcc>, own: &[Row]) -> u64 {
     let compiler = std::env::current_exe().and_then(fs::read).unwrap_or_default();
     let archs = if nvcc.is_some() { format!("{:?}", settings.archs) } else { String::new() };
-    hash(&[env!("CARGO_PKG_VERSION").as_bytes(), &compiler, archs.as_bytes(), nvcc.map_or("", |n| &n.version).as_bytes()])
+    hash(&[
+        env!("CARGO_PKG_VERSION").as_bytes(),
+        &compiler,
+        archs.as_bytes(),
+        nvcc.map_or("", |n| &n.version).as_bytes(),
+        crate::prove::cache::print(own).as_bytes(),
+    ])
 }
 
-fn draft(kernel: &Kernel, basis: u64, cache: &Cache) -> Draft {
+fn draft(kernel: &Kernel, own: &[Row], basis: u64, cache: &Cache) -> Draft {
     let cache_key = hash(&[&basis.to_le_bytes(), frontend::print(kernel).as_bytes()]);
     if let Some(file) = cache.get(cache_key).and_then(|bytes| PlanFile::from_bytes(&bytes)) {
         return Draft { file, cache_key, cached: true, times: Times::default(), complete: true, rejected: vec![], unfinished: false };
     }
-    let Planned { file, times, rejected, unfinished } = pipeline::plan(kernel);
+    let Planned { file, times, rejected, unfinished } = pipeline::plan(kernel, own);
     Draft { file, cache_key, cached: false, times, complete: rejected.is_empty() && !unfinished, rejected, unfinished }
 }
 

@@ -3,6 +3,8 @@
 use super::screen;
 use crate::algebra::Search;
 use crate::algebra::check::Unequal;
+use crate::algebra::schema::Row;
+use crate::algebra::{CAP, rules, search_with};
 use crate::device::Target;
 use crate::kernel::Kernel;
 use crate::plan::{Instance, Module, PlanFile, VERSION};
@@ -32,10 +34,14 @@ pub struct Planned {
     pub unfinished: bool,
 }
 
-/// The plan file of a kernel, and the time of each stage.
-pub fn plan(kernel: &Kernel) -> Planned {
+/// The plan file of a kernel, and the time of each stage. `own`: the package's rules, beside those of the table; a search
+/// that they keep from ending is done without them.
+pub fn plan(kernel: &Kernel, own: &[Row]) -> Planned {
     let mut times = Times::default();
-    let Search { algorithms: found, rejected, statistics, .. } = timed(&mut times[0], || algebra::search(kernel));
+    let Search { algorithms: found, rejected, statistics, .. } = timed(&mut times[0], || {
+        let found = search_with(kernel, &[rules::TABLE, own].concat(), CAP);
+        if own.is_empty() || found.statistics.saturated && found.rejected.is_empty() { found } else { algebra::search(kernel) }
+    });
     let unfinished = !statistics.saturated && found.len() == 1;
     let scheduled: Vec<_> = timed(&mut times[1], || found.iter().map(|a| schedule::programs(0, &a.graph, &kernel.bounds)).collect());
     let kept = timed(&mut times[2], || screen::admissible(kernel, &scheduled));

@@ -24,7 +24,7 @@ pub fn sources(manifest: &Path) -> Vec<Source> {
 
 /// The attribute may be imported under its own name, so the word alone counts; the front end tells for sure.
 fn mentions(text: &str) -> bool {
-    (text.contains("kernel") || text.contains("function")) && text.contains("cleave")
+    ["kernel", "function", "rule!"].iter().any(|w| text.contains(w)) && text.contains("cleave")
 }
 
 fn walk(directory: &Path, out: &mut Vec<PathBuf>) {

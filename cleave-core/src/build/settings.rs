@@ -14,12 +14,14 @@ pub struct Settings {
     /// What sources are compiled for; none: they are only written.
     pub archs: Vec<Arch>,
     pub jobs: usize,
+    /// Write the proofs of the package's own rules beside its manifest.
+    pub proofs: bool,
     /// Print the times of all stages.
     pub log: bool,
 }
 
 /// The variables whose change reruns the script.
-pub const VARIABLES: [&str; 5] = ["CLEAVE_ARCHS", "CLEAVE_CACHE", "CLEAVE_LOG", "NVCC", "DOCS_RS"];
+pub const VARIABLES: [&str; 7] = ["CLEAVE_ARCHS", "CLEAVE_CACHE", "CLEAVE_LOG", "CLEAVE_PROOFS", "NVCC", "Z3_BIN", "DOCS_RS"];
 
 impl Settings {
     /// The settings and what is wrong with the variables; `None` outside a build script.
@@ -49,8 +51,9 @@ impl Settings {
         };
         let cache = variable("CLEAVE_CACHE").map(PathBuf::from).or_else(|| beside_target(&out_dir));
         let jobs = text("NUM_JOBS").and_then(|n| n.parse().ok()).unwrap_or(1);
+        let proofs = text("CLEAVE_PROOFS").is_some_and(|v| v == "write");
         let log = text("CLEAVE_LOG").is_some_and(|v| !v.is_empty() && v != "0");
-        Some((Settings { manifest, out: out_dir.join("cleave"), cache, archs, jobs, log }, warnings))
+        Some((Settings { manifest, out: out_dir.join("cleave"), cache, archs, jobs, proofs, log }, warnings))
     }
 }
 

@@ -21,12 +21,12 @@ struct Lengths {
     stream: u32,
 }
 
-/// For parts with matrix products: many rows; few rows (decoding: a packed or outer row dim counts the heads of a group); small blocks, for
-/// shapes that would not give every core one.
+/// For parts with matrix products: many rows; few rows (decoding: a packed or outer row dim counts the heads of a group), which are read along
+/// whole rows of weights; small blocks, for shapes that would not give every core one.
 const PRODUCTS: [Lengths; 3] = [
-    Lengths { row: 128, outer_row: 1, column: 256, depth: 1024, stream: 256 },
-    Lengths { row: 16, outer_row: 16, column: 256, depth: 512, stream: 512 },
-    Lengths { row: 32, outer_row: 1, column: 64, depth: 512, stream: 128 },
+    Lengths { row: 128, outer_row: 1, column: 512, depth: 1024, stream: 256 },
+    Lengths { row: 16, outer_row: 16, column: 64, depth: 4096, stream: 512 },
+    Lengths { row: 64, outer_row: 1, column: 128, depth: 1024, stream: 128 },
 ];
 
 /// For parts whose every operation goes along rows: whole rows; one row, for few and long ones.

@@ -26,7 +26,7 @@ impl Context<'_> {
         match g.op(node) {
             Op::Number(r) => literal(r.to_f64()),
             Op::Size(a) => format!("(float){}", self.extent(*a)),
-            Op::Index(a) => format!("(float)({})", self.index(site, *a)),
+            Op::Index(a) => site.float_index(*a).unwrap_or_else(|| format!("(float)({})", self.index(site, *a))),
             Op::Predicate(_) => format!("({} ? 1.0f : 0.0f)", self.condition(site, node)),
             Op::Input { input, access } => self.direct(site, *input, access),
             Op::Apply(Function::Exp) => self.exponential(site, operands[0]),

@@ -29,8 +29,8 @@ pub struct Emission {
 pub enum Placement {
     Shared,
     Fragment(Size),
-    Hopper(Knobs),
     Vector(vector::Plan),
+    Hopper(Knobs),
 }
 
 /// A choice of tiles on tensor cores: how many rows a block has, and up to which extent dims are on chip.
@@ -56,8 +56,8 @@ impl Placement {
     pub fn name(&self) -> String {
         match self {
             Placement::Shared => "shared tiles".into(),
-            Placement::Hopper(knobs) => knobs.name(),
             Placement::Vector(plan) => plan.name(),
+            Placement::Hopper(knobs) => knobs.name(),
             Placement::Fragment(s) => {
                 let warps = if s.warps == 4 { String::new() } else { format!(", {} warps", s.warps) };
                 format!("tensor cores, {:?} tiles, on chip up to {}{}{warps}", s.rows, s.chip, if s.aligned { ", aligned" } else { "" }).to_lowercase()
@@ -89,7 +89,8 @@ impl Size {
             (Height::Tall, true) if work.computed => (2, 4, 2, 1, if work.products + work.read_after > 2 { 64 } else { 128 }, 32, 4),
             // accumulators of 64 x 64 a warp, or two of 64 x 32
             (Height::Tall, true) => (4, 2, 2, 1, if work.products > 1 { 64 } else { 128 }, 64, 3),
-            (Height::Low, true) => (1, 1, 1, 4, 64, if wide { 64 } else { 128 }, 4),
+            // two blocks to a multiprocessor
+            (Height::Low, true) => (1, 1, 1, 4, 64, if wide { 64 } else { 128 }, if work.products > 1 { 3 } else { 4 }),
         };
         let tile = |(d, dim): (usize, &crate::tile::Dim)| -> Result<u32, Refusal> {
             let d = DimId(d as u8);
@@ -129,7 +130,7 @@ pub fn emission(kernel: &Kernel, types: &[DType], programs: &[Program], target: 
             for group in &groups(programs) {
                 // the best program that can be placed with any choice of tiles
                 for &number in group {
-                    let placed = Knobs::menu(&programs[number]).iter().filter(|k| add(number, Placement::Hopper(**k))).count();
+                    let placed = Knobs::menu(&programs[number]).iter().filter(|list| list.iter().any(|k| add(number, Placement::Hopper(*k)))).count();
                     if placed > 0 {
                         break;
                     }
@@ -191,7 +192,7 @@ pub fn variants(kernel: &Kernel, types: &[DType], programs: &[Program], placemen
 
 impl Emission {
     /// Adds an entry, or the reason why there is none.
-    fn add(&mut self, kernel: &Kernel, types: &[DType], programs: &[Program], number: usize, placement: Placement) -> bool {
+    pub fn add(&mut self, kernel: &Kernel, types: &[DType], programs: &[Program], number: usize, placement: Placement) -> bool {
         match place(kernel, types, &programs[number], number, &placement, self.modules.len() as u32) {
             Ok((entry, source)) => {
                 self.entries.push(entry);
@@ -204,11 +205,6 @@ impl Emission {
             }
         }
     }
-}
-
-/// A program under a placement that the menu may not hold, as the only module of its entry: to compare placements.
-pub fn variant(kernel: &Kernel, types: &[DType], programs: &[Program], number: usize, placement: &Placement) -> Result<(Entry, String), Refusal> {
-    place(kernel, types, &programs[number], number, placement, 0)
 }
 
 /// What a program computes by products of matrices: the axes of each, sorted.
@@ -387,8 +383,7 @@ fn place(kernel: &Kernel, types: &[DType], program: &Program, number: usize, pla
             writeln!(source, "{call}").expect("a string takes all text")
         }
         source += "}\n\n";
-        let tensor_cores = matches!(placement, Placement::Fragment(_) | Placement::Hopper(_));
-        let vector = matches!(placement, Placement::Vector(_));
+        let (tensor_cores, vector) = (matches!(placement, Placement::Fragment(_) | Placement::Hopper(_)), matches!(placement, Placement::Vector(_)));
         let persistent = matches!(placement, Placement::Hopper(k) if k.persistent && parts.len() == 1);
         launches.push(Launch { module, symbol, threads, shared_bytes, tensor_cores, vector, maps, words: words.into_list(), persistent, partial_bytes });
         tiles.push(launch_tiles)
@@ -426,7 +421,7 @@ fn header(kernel: &Kernel, types: &[DType], program: &Program, placement: &Place
     let types = if types.is_empty() { String::new() } else { format!(" ({types})") };
     let more = match placement {
         Placement::Hopper(_) => format!("{PTX_90}{}{TILE_90}", wgmma::wrappers(instructions)),
-        Placement::Vector(_) => VECTOR.to_string(),
+        Placement::Vector(_) => VECTOR.into(),
         _ => String::new(),
     };
     format!("// {}{types}: {name}; {}\n{PTX}{TILE}{more}\n", kernel.name, placement.name())

@@ -20,8 +20,8 @@ pub use menu::{Emission, Placement, emission, instance, variants};
 /// The tile primitives that every translation unit starts with: what needs PTX, and what is plain C++ over it.
 pub const PTX: &str = include_str!("cuda/ptx.cuh");
 pub const TILE: &str = include_str!("cuda/tile.cuh");
+/// What [`vector`] adds.
+pub const VECTOR: &str = include_str!("cuda/vector.cuh");
 /// What of them is for compute capability 9.0 alone.
 pub const PTX_90: &str = include_str!("cuda/ptx90.cuh");
 pub const TILE_90: &str = include_str!("cuda/hopper.cuh");
-/// What [`vector`] adds.
-pub const VECTOR: &str = include_str!("cuda/vector.cuh");

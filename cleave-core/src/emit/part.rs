@@ -44,6 +44,10 @@ pub trait Site {
     fn folds(&self) -> bool {
         false
     }
+    /// The index along an axis as a float, if there is a cheaper one than to convert it.
+    fn float_index(&self, _axis: AxisId) -> Option<String> {
+        None
+    }
     /// A test that an atom of a predicate is not negative, if there is a cheaper one than to compute it.
     fn limited(&self, _atom: &Atom) -> Option<String> {
         None

@@ -5,6 +5,7 @@ use super::report::{Errors, Place};
 use super::shared::Shared;
 use super::syntax::{ElementName, Form, Tensor};
 use super::{Checked, canonical, compile, document, ghost, signature};
+use crate::build::rules;
 use crate::dtype::DType;
 use crate::plan::PlanFile;
 use proc_macro2::TokenStream;
@@ -36,6 +37,24 @@ pub fn expand(attribute: TokenStream, item: TokenStream, out_dir: Option<&Path>)
         Some(path) if plan.exists() => launcher(&function, &checked, path),
         _ => fault(message::no_plan(&function.sig.ident)),
     }
+}
+
+/// The expansion of `cleave::rule!(tokens)`: nothing, if the build script has proved the rule; what is wrong with it, at its place, if not.
+pub fn expand_rule(tokens: TokenStream, out_dir: Option<&Path>) -> TokenStream {
+    let rule = match super::rule::rule(tokens) {
+        Ok(rule) => rule,
+        Err(errors) => return errors.to_compile_error(),
+    };
+    let message = match out_dir {
+        None => Some(message::no_build_script()),
+        Some(folder) => {
+            let text = std::fs::read_to_string(rules::file(&folder.join("cleave"), &rule.row)).unwrap_or_default();
+            rules::Verdict::parse(&text).map_or_else(|| Some(message::rule_unknown(&rule.name)), |v| v.message(&rule.name.to_string()))
+        }
+    };
+    let mut errors = Errors::default();
+    message.into_iter().for_each(|m| errors.push(rule.place, m));
+    errors.to_compile_error()
 }
 
 fn launcher(function: &ItemFn, checked: &Checked, plan: &str) -> TokenStream {

@@ -57,6 +57,16 @@ macro_rules! messages {
 }
 
 messages! {
+    // a crate's own rule
+    rule_without_sides() => "a rule is an equality", "`cleave::rule!(reflection: sigmoid(-x) == 1.0 - sigmoid(x))`";
+    rule_not_found() => "the left side of a rule is what the search looks for, and this is no such term", "an operation over variables, without extents and constants; or exchange the sides";
+    rule_not_understood() => "this has no meaning in a rule", "there are `+ - * /`, numbers, variables, and the functions of kernels of one value";
+    rule_function(name) => "`{name}` cannot stand in a rule", "there are `exp log tanh sigmoid abs sqrt rsqrt recip square`, `sum::<A>(x)`, `max::<A>(x)` and `extent::<A>()`";
+    rule_condition() => "this is no condition of a rule", "there are `x > 0.0`, `x >= 0.0`, `x != 0.0`, `independent::<A>(x)` and `disjoint::<A, B>()`";
+    rule_false(name, reason) => "rule `{name}` is false: {reason}";
+    rule_unproved(name, reason) => "rule `{name}` is not proved: {reason}", "add conditions after `where`, or state less";
+    rule_without_solver(name) => "rule `{name}` is not proved: there is no solver", "put z3 in PATH or its path in Z3_BIN (`pip install z3-solver` brings it); or commit its proof: with z3 at hand, `CLEAVE_PROOFS=write cargo build` writes `cleave.proofs`, with which builds need no solver";
+    rule_unknown(name) => "the build script has not met rule `{name}`", "it reads src, tests, benches and examples; rules of a macro are not found";
     // the attribute
     unknown_option(name) => "`{name}` is not an option of a kernel", "there are `dtypes(T = f16, bf16, f32)`, `bound(D <= 128)` and `factor(P = 2)`";
     no_storage_type(name) => "`{name}` is not a storage type of a generic parameter", "there are `f32`, `f16` and `bf16`";

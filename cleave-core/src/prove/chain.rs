@@ -36,7 +36,7 @@ pub fn check(applied: &Applied) -> Result<(), Fault> {
         return Err(Gap::Different { output: applied.row.name.into(), wanted: before.to_string(), found: after.to_string() }.into());
     }
     match forms.open().first() {
-        Some(condition) => Err(Gap::Open { output: applied.row.name.into(), condition: condition.clone() }.into()),
+        Some(condition) => Err(Gap::Open { output: applied.row.name.into(), condition: Box::new(condition.clone()) }.into()),
         None => Ok(()),
     }
 }
@@ -96,6 +96,7 @@ fn holds_in(guard: &Guard, scopes: &[&Bindings], forms: &mut Forms) -> Result<bo
         Guard::RootOf(e, v) => Ok(power(*e) % 2 == 0 || every(*v, always, |s| s.0)?),
         Guard::InverseOf(e, v) => Ok(power(*e) > 0 || no_predicate(*v, scopes, forms)?),
         Guard::DivisorOf(e, v) => Ok(power(*e) > 0 || every(*v, always, |s| s.1)?),
+        Guard::Boolean(_) | Guard::Single(_) => Ok(false),
         Guard::HasValue(v) => {
             let divides = every(*v, |e| e < 0, |s| s.1)?;
             Ok(divides && every(*v, |e| e % 2 != 0, |s| s.0)?)

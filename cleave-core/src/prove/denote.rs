@@ -243,6 +243,24 @@ impl Denoter<'_> {
                 let x = self.term(x, scope)?;
                 Ok(self.apply(*function, x))
             }
+            Term::Greatest(all_of) => {
+                let values: Vec<Value> = all_of.iter().map(|x| self.term(x, scope)).collect::<Result<_>>()?;
+                let none = any(values.iter().map(|v| v.none.clone()));
+                let infinite = none.clone().not().and(all(values.iter().map(|v| v.infinite.clone())));
+                let improper = any(values.iter().flat_map(|v| [v.improper.clone(), v.infinite.clone()]));
+                let reals: Vec<Poly> = values.iter().map(|v| v.real.clone()).collect();
+                let real = self.normal.greatest(&reals);
+                Ok(Value { zero: all([none.clone().not(), infinite.clone().not(), zero(&real)]), none, infinite, real, improper })
+            }
+            Term::AtLeastZero(x) => {
+                let x = self.term(x, scope)?;
+                let none = x.none.or(x.infinite);
+                let real = match x.real.as_number() {
+                    Some(k) => Poly::number(if k.is_negative() { Rational::ZERO } else { Rational::ONE }),
+                    None => Poly::base(Base::AtLeastZero(x.real)),
+                };
+                Ok(Value { zero: none.clone().not().and(zero(&real)), none, infinite: Formula::False, real, improper: x.improper })
+            }
             Term::Size(v) => {
                 let mut real = Poly::one();
                 for d in self.cells(&Axes::Is(*v), scope)? {
@@ -351,6 +369,7 @@ impl Denoter<'_> {
         Ok(match k {
             Coefficient::One => Poly::one(),
             Coefficient::MinusOne => Poly::number(Rational::MINUS_ONE),
+            Coefficient::Number(k) => Poly::number(*k),
             Coefficient::Any(v) => Poly::atom(self.atom(*v, "", scope)?),
             Coefficient::Minus(v) => {
                 let k = Poly::atom(self.atom(*v, "", scope)?);
@@ -496,6 +515,19 @@ impl Denoter<'_> {
             Guard::DivisorOf(e, x) => {
                 let up = positive_power(&Exponent::symbol(self.atom(*e, "", scope)?));
                 Ok(up.or(self.fact(*x, scope, |x| zero(x).not(), false)?))
+            }
+            Guard::Boolean(v) => {
+                let x = Poly::atom(self.atom(*v, "", scope)?);
+                let less = self.normal.add(&x, &Poly::number(Rational::MINUS_ONE));
+                Ok(zero(&x).or(zero(&less)))
+            }
+            Guard::Single(v) => {
+                let mut same = vec![];
+                for d in self.cells(&Axes::Is(*v), scope)? {
+                    let (a, b) = (self.binder(d, scope), self.binder(d, scope));
+                    same.push(Formula::Same(a.index, b.index).everywhere(&[a, b]))
+                }
+                Ok(all(same))
             }
             Guard::HasValue(v) => match self.variable(*v)?.kind {
                 Kind::Factors => Ok(zero(&Poly::atom(self.atom(*v, "/", scope)?)).not().and(Formula::Holds(self.atom(*v, "'s roots", scope)?))),

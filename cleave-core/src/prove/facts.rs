@@ -40,8 +40,9 @@ impl Facts {
             Condition::Merge(base, a, b) => {
                 let sign = self.sign_of_base(base);
                 let alike = positive_power(a) == positive_power(b) && a.constant().is_some() && b.constant().is_some();
-                let plain = whole(a) == Formula::True && whole(b) == Formula::True;
-                (plain || sign >= Sign::NonNegative) && (alike || sign == Sign::Positive || self.nonzero(&Poly::base(base.clone())))
+                // under a root a base is not negative where there is a value at all
+                let signed = [a, b].into_iter().all(|e| whole(e) == Formula::True) || [a, b].into_iter().any(|e| whole(e) == Formula::False);
+                (signed || sign >= Sign::NonNegative) && (alike || sign == Sign::Positive || self.nonzero(&Poly::base(base.clone())))
             }
         }
     }

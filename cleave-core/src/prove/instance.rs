@@ -106,6 +106,8 @@ pub enum Tree {
     Linear(Vec<(Rational, usize)>, Rational),
     Sum(AxisSet, usize),
     Maximum(AxisSet, usize, Vec<usize>),
+    Greatest(Vec<usize>),
+    AtLeastZero(usize),
 }
 
 pub struct Instance {
@@ -183,7 +185,7 @@ impl Draw<'_> {
             let without = self.without(v, &[&env, outer]);
             let value = match kind {
                 Kind::Axes | Kind::Named(_) => continue,
-                Kind::Term => Value::Class(self.leaf(without, false)),
+                Kind::Term => Value::Class(self.leaf(without, self.row.guards.contains(&Guard::Boolean(v)))),
                 Kind::Factors => {
                     let n = self.random.below(3);
                     Value::Factors((0..n).map(|_| (self.leaf(without, false), self.pick(&POWERS))).collect())
@@ -280,6 +282,8 @@ impl Instance {
             Guard::RootOf(e, v) => power(e) % 2 == 0 || every(v, &|x| x >= 0.0),
             Guard::InverseOf(e, v) => power(e) > 0 || plain(v),
             Guard::DivisorOf(e, v) => power(e) > 0 || every(v, &|x| x != 0.0),
+            Guard::Boolean(v) => every(v, &|x| x == 0.0 || x == 1.0),
+            Guard::Single(v) => place(&Place::Axes(*v)).iter().all(|a| self.extents[a.0 as usize] == 1),
             Guard::HasValue(v) => match get(v) {
                 Some(Value::Factors(all)) => {
                     let fine = |(x, e): &(Id, i8)| self.leaves[usize::from(*x)].values.iter().all(|x| (*e > 0 || *x != 0.0) && (e % 2 == 0 || *x >= 0.0));
@@ -328,7 +332,8 @@ impl Instance {
             match &side.trees[x] {
                 Tree::Leaf(l) => instance.leaves[*l].axes,
                 Tree::Number(_) | Tree::Size(_) => AxisSet::EMPTY,
-                Tree::Apply(_, x) => of(instance, side, *x),
+                Tree::Apply(_, x) | Tree::AtLeastZero(x) => of(instance, side, *x),
+                Tree::Greatest(all) => union(&mut all.iter().copied()),
                 Tree::Product(f) => union(&mut f.iter().map(|f| f.0)),
                 Tree::Linear(a, _) => union(&mut a.iter().map(|a| a.1)),
                 Tree::Sum(axes, x) => of(instance, side, *x).difference(*axes),
@@ -395,15 +400,16 @@ impl Instance {
                 each(*axes, &self.extents, &mut index.to_vec(), &mut |at| sum = plus(sum, self.value_of(side, *x, at)));
                 sum
             }
+            Tree::Greatest(all) => all.iter().map(|x| self.value_of(side, *x, index)).fold(MinusInfinity, greater),
+            Tree::AtLeastZero(x) => match self.value_of(side, *x, index) {
+                Real(x) => Real((x >= 0.0) as u8 as f64),
+                _ => None,
+            },
             Tree::Maximum(axes, x, predicates) => {
                 let mut greatest = MinusInfinity;
                 each(*axes, &self.extents, &mut index.to_vec(), &mut |at| {
                     if predicates.iter().all(|p| self.value_of(side, *p, at) != Real(0.0)) {
-                        greatest = match (greatest, self.value_of(side, *x, at)) {
-                            (None, _) | (_, None) => None,
-                            (MinusInfinity, x) | (x, MinusInfinity) => x,
-                            (Real(a), Real(b)) => Real(a.max(b)),
-                        }
+                        greatest = greater(greatest, self.value_of(side, *x, at))
                     }
                 });
                 greatest
@@ -442,6 +448,15 @@ fn plus(a: Number, b: Number) -> Number {
         (Real(a), Real(b)) => Real(a + b),
         (None, _) | (_, None) => None,
         _ => MinusInfinity,
+    }
+}
+
+fn greater(a: Number, b: Number) -> Number {
+    use Number::*;
+    match (a, b) {
+        (None, _) | (_, None) => None,
+        (MinusInfinity, x) | (x, MinusInfinity) => x,
+        (Real(a), Real(b)) => Real(a.max(b)),
     }
 }
 
@@ -505,5 +520,11 @@ impl Target for Plain {
     }
     fn maximum(&mut self, axes: AxisSet, x: usize, predicates: &[usize]) -> usize {
         self.push(Tree::Maximum(axes, x, predicates.to_vec()))
+    }
+    fn greatest(&mut self, all: &[usize]) -> Option<usize> {
+        Some(self.push(Tree::Greatest(all.to_vec())))
+    }
+    fn at_least_zero(&mut self, x: usize) -> Option<usize> {
+        Some(self.push(Tree::AtLeastZero(x)))
     }
 }

@@ -21,6 +21,8 @@ pub enum Formula {
     Whole(Exponent),
     PositivePower(Exponent),
     PowerIs(Exponent, i32),
+    /// Two positions are one.
+    Same(Index, Index),
     /// An index is a position of its domain.
     Inside(Binder),
 }
@@ -161,6 +163,7 @@ impl Mentions for Formula {
             Holds(a) => a.mentions(into),
             Zero(p) | Positive(p) => p.mentions(into),
             Whole(e) | PositivePower(e) | PowerIs(e, _) => e.mentions(into),
+            Same(a, b) => into.extend([*a, *b]),
             Inside(b) => into.extend(std::iter::once(b.index).chain(b.within)),
         }
     }

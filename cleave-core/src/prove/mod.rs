@@ -3,6 +3,7 @@
 //! Comes in: a [`Row`], the value that the matcher interprets. Goes out: a [`Proof`], or why there is none, with a counterexample
 //! where one was found. The files in order: [`denote`] says what a row claims about real numbers, in forms of [`poly`] kept normal by
 //! [`normal`]; [`logic`] is the language of the obligations, [`solver`] asks z3.
+pub mod cache;
 pub mod chain;
 pub mod denote;
 pub mod facts;
@@ -17,7 +18,9 @@ pub mod poly;
 pub mod replay;
 pub mod report;
 pub mod solver;
+pub mod statement;
 mod variables;
+pub mod xla;
 
 use crate::algebra::schema::Row;
 use denote::{Claim, Unclear};

@@ -260,10 +260,10 @@ impl Normal {
                     self.sum(&[binder], &log)
                 }
                 _ => {
-                    let inner = Poly::base(base.clone());
+                    let inner = if let Base::Poly(p) = base { p.clone() } else { Poly::base(base.clone()) };
                     let up = power.constant().is_some_and(|n| n > 0);
-                    self.need(if up { Condition::InLogarithm(inner) } else { Condition::NonZero(inner) });
-                    Poly::base(Base::Log(Poly::base(base.clone())))
+                    self.need(if up { Condition::InLogarithm(inner.clone()) } else { Condition::NonZero(inner.clone()) });
+                    Poly::base(Base::Log(inner))
                 }
             };
             let log = self.mul(&log, &half);
@@ -289,6 +289,12 @@ impl Normal {
         let mut all = all.to_vec();
         all.sort();
         all.dedup();
+        // the exponential grows
+        let exponents = all.iter().map(|p| if let Some(Base::Exp(inner)) = p.as_base() { Some(inner.clone()) } else { None });
+        if let Some(exponents) = exponents.collect::<Option<Vec<Poly>>>() {
+            let greatest = self.greatest(&exponents);
+            return self.exp(&greatest);
+        }
         if let [one] = &all[..] { one.clone() } else { Poly::base(Base::Greatest(all)) }
     }
 
@@ -320,7 +326,7 @@ impl Normal {
                         let (open, opened) = self.open(inner);
                         let Poly(body) = self.rename_monomial(body, &open);
                         binders.extend(opened);
-                        pending.extend(body.into_iter().flat_map(|(m, _)| m.0))
+                        pending.extend(body.into_keys().flat_map(|m| m.0))
                     }
                 }
                 // of an exponential of a sum every addend is a factor

@@ -2,7 +2,7 @@
 //!
 //! Comes in: two graphs over the same inputs. Goes out: nothing, or where they differ. Each output becomes a real expression over its
 //! axes and is brought to the normal form of [`super::normal`]; an algorithm equals its source if the forms are equal, and every
-//! condition of a step follows from [`super::facts`]. The search's terms, constructors, facts and rows have no part in it.
+//! condition of a step follows from [`super::facts`]: then they are the same wherever both have a value. The search's terms, constructors, facts and rows have no part in it.
 use super::facts::Facts;
 use super::normal::{Condition, Normal};
 use super::poly::{Atom, Base, Binder, Index, Poly};
@@ -16,7 +16,7 @@ pub enum Gap {
     #[error("output `{output}` is\n    {wanted}\nin the source and\n    {found}")]
     Different { output: String, wanted: String, found: String },
     #[error("the normal form of output `{output}` rests on what does not follow: {condition:?}")]
-    Open { output: String, condition: Condition },
+    Open { output: String, condition: Box<Condition> },
     #[error("`{0}` has no real expression")]
     Foreign(String),
 }
@@ -34,7 +34,7 @@ pub fn replay(source: &Graph, algorithm: &Graph) -> Result<(), Gap> {
             return Err(Gap::Different { output: name(), wanted: wanted.to_string(), found: found.to_string() });
         }
         if let Some(condition) = one.normal.conditions.iter().chain(&other.normal.conditions).next() {
-            return Err(Gap::Open { output: name(), condition: condition.clone() });
+            return Err(Gap::Open { output: name(), condition: Box::new(condition.clone()) });
         }
     }
     Ok(())

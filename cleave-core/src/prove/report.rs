@@ -2,7 +2,7 @@
 //!
 //! Comes in: tables. Goes out: what was shown for every row, lemma and frame, in how much time, and whether all of it holds.
 use super::solver::{Answer, Failure, Solver};
-use super::{Proof, Refusal, frames, judge, lemmas};
+use super::{Proof, Refusal, frames, judge, lemmas, xla};
 use crate::algebra::schema::Row;
 use crate::frame;
 use std::fmt;
@@ -24,11 +24,11 @@ impl fmt::Display for Line {
             Ok(text) => text,
             Err(text) => text.as_str(),
         };
-        write!(f, "{:52} {:>3} {milliseconds:>8.1}  {verdict}", self.name, self.obligations)
+        write!(f, "{:80} {:>3} {milliseconds:>8.1}  {verdict}", self.name, self.obligations)
     }
 }
 
-/// Proves everything: the lemmas, the frames, the rows.
+/// Proves everything: the lemmas, the frames, the rows, and the list of XLA's rules.
 ///
 /// # Errors
 /// If there is no solver. What is not proved is a line.
@@ -49,13 +49,22 @@ pub fn prove_all(rows: &[Row], patience: u32, mut each: impl FnMut(&Line)) -> Re
     for row in rows {
         let start = Instant::now();
         let judged = judge(row, &mut solver);
-        say(line(row, start.elapsed(), judged))
+        say(line(format!("rule: {}", row.name), start.elapsed(), judged))
+    }
+    match xla::rows() {
+        Ok(rows) => {
+            for (category, text, row) in rows {
+                let start = Instant::now();
+                let judged = judge(&row, &mut solver);
+                say(line(format!("{category}: {text}"), start.elapsed(), judged))
+            }
+        }
+        Err(e) => say(Line { name: "XLA's rules".into(), obligations: 0, time: Duration::ZERO, verdict: Err(e) }),
     }
     Ok(all)
 }
 
-fn line(row: &Row, time: Duration, judged: Result<Proof, Refusal>) -> Line {
-    let name = format!("rule: {}", row.name);
+fn line(name: String, time: Duration, judged: Result<Proof, Refusal>) -> Line {
     match judged {
         Ok(proof) => {
             let verdict = if proof.empty { "proved" } else { "proved for reductions over at least one position" };

@@ -6,7 +6,7 @@
 use super::denote::Space;
 use super::logic::Formula;
 use super::normal::Condition;
-use super::poly::{Atom, Base, Binder, Exponent, Index, Mentions, Monomial, Poly};
+use super::poly::{Atom, Base, Binder, Exponent, Index, Mentions, Monomial, OPEN, Poly};
 use crate::graph::Function;
 use crate::rational::Rational;
 use easy_smt::{Context, ContextBuilder, Response};
@@ -18,6 +18,9 @@ use std::{env, io};
 
 /// Milliseconds after which a question counts as unanswered. Those of the table take a few each.
 pub const PATIENCE: u32 = 10_000;
+
+/// Multiples of an exponent that are written as powers.
+const MULTIPLES: u64 = 8;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -209,6 +212,7 @@ impl<'a> Script<'a> {
                 let inner = self.formula(inner, names);
                 self.quantified("exists", "and", binders, &inner, names)
             }
+            Formula::Same(a, b) => format!("(= {} {})", names(*a), names(*b)),
             Formula::Inside(b) => self.inside(b, names),
             Formula::Holds(atom) => self.atom(atom, "Bool", names),
             Formula::Zero(p) => self.zero(p, names),
@@ -268,7 +272,7 @@ impl<'a> Script<'a> {
         together("+", &parts, "0")
     }
     fn atom(&mut self, atom: &Atom, sort: &str, names: Names) -> String {
-        let name = format!("|{}|", atom.name);
+        let name = format!("|.{}|", atom.name);
         let sorts: Vec<String> = atom.arguments.iter().map(|i| format!("D{}", i.domain)).collect();
         self.declared.entry(name.clone()).or_insert_with(|| format!("(declare-fun {name} ({}) {sort})", sorts.join(" ")));
         let arguments: Vec<String> = atom.arguments.iter().map(|i| names(*i)).collect();
@@ -332,6 +336,24 @@ impl<'a> Script<'a> {
         let call: Vec<String> = shape.arguments.iter().map(|i| names(*i)).collect();
         (apply(&function, &call), new.then(|| apply(&function, &own)))
     }
+    /// What the functional equation says of an exponential.
+    fn exponential(&mut self, p: &Poly, this: &str, names: Names) -> Option<String> {
+        let of = |m: &Monomial, k: Rational| Base::Exp(Poly(BTreeMap::from([(m.clone(), k)])));
+        let Some((m, k)) = p.monomial() else {
+            let parts: Vec<String> = p.0.iter().map(|(m, k)| self.base(&of(m, *k), names)).collect();
+            return Some(format!("(= {this} {})", together("*", &parts, "1.0")));
+        };
+        let times = k.numerator().unsigned_abs();
+        if k.is_negative() {
+            let inverse = self.base(&of(m, k.neg()?), names);
+            return Some(format!("(= 1.0 (* {this} {inverse}))"));
+        }
+        if (2..=MULTIPLES).contains(&times) {
+            let one = self.base(&of(m, Rational::new(1, k.denominator() as i128)?), names);
+            return Some(format!("(= {this} {})", together("*", &vec![one; times as usize], "1.0")));
+        }
+        None
+    }
     fn axiom(&mut self, shape: &Shape, facts: &[String]) {
         let variables: String = shape.arguments.iter().enumerate().map(|(n, i)| format!("(p{n} D{})", i.domain)).collect();
         let facts = together("and", facts, "true");
@@ -355,7 +377,11 @@ impl<'a> Script<'a> {
         let mut facts: Vec<String> = vec![];
         match base {
             Base::Atom(_) | Base::Poly(_) => {}
-            Base::Exp(_) => facts.push(format!("(> {this} 0.0)")),
+            Base::Exp(p) => {
+                facts.push(format!("(> {this} 0.0)"));
+                // by those of its addends, and of what they are multiples of: the solver never meets an exponent
+                facts.extend(self.exponential(p, &this, &own))
+            }
             Base::Log(_) | Base::Apply(Function::Tanh | Function::Sigmoid | Function::Exp | Function::Log | Function::Round(_), _) => {}
             Base::Apply(Function::Abs, p) => {
                 let p = self.poly(p, &own);
@@ -382,6 +408,12 @@ impl<'a> Script<'a> {
                 let all_zero = self.quantified("forall", "=>", binders, &zero, &own);
                 let none_less = self.quantified("forall", "=>", binders, &format!("(>= {value} 0.0)"), &own);
                 facts.push(format!("(=> {all_zero} (= {this} 0.0))"));
+                if let [b] = &binders[..] {
+                    // of one position, what stands there
+                    let other = Binder { index: Index { domain: b.index.domain, id: OPEN - 1 }, ..*b };
+                    let alone = self.quantified("forall", "=>", &[other], &format!("(= {} {})", own(b.index), own(other.index)), &own);
+                    facts.push(self.quantified("forall", "=>", binders, &format!("(=> {alone} (= {this} {value}))"), &own))
+                }
                 facts.push(format!("(=> {none_less} (and (>= {this} 0.0) (=> (= {this} 0.0) {all_zero})))"))
             }
             Base::Maximum(binders, predicates, body) => {

@@ -91,9 +91,11 @@ impl Collector<'_> {
                 predicates.map_or(Ok(()), |p| self.bind(p, Kind::Predicates, family))?;
                 self.term(x, family)
             }
-            Term::Apply(_, x) => self.term(x, family),
+            Term::Apply(_, x) | Term::AtLeastZero(x) => self.term(x, family),
+            Term::Greatest(all) => all.iter().try_for_each(|x| self.term(x, family)),
             Term::Number(_) => Ok(()),
-            Term::Size(_) => Err(Unclear::Misplaced(term.to_string())),
+            // proved, though never searched for
+            Term::Size(a) => self.axes(&Axes::Is(*a), family),
         }
     }
     fn axes(&mut self, axes: &Axes, family: Option<Var>) -> Result<()> {
@@ -112,7 +114,7 @@ impl Collector<'_> {
     fn coefficient(&mut self, k: &Coefficient, family: Option<Var>) -> Result<()> {
         match k {
             Coefficient::Any(v) => self.bind(*v, Kind::Coefficient, family),
-            Coefficient::One => Ok(()),
+            Coefficient::One | Coefficient::MinusOne | Coefficient::Number(_) => Ok(()),
             _ => Err(Unclear::Misplaced(k.to_string())),
         }
     }

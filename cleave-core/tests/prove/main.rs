@@ -4,3 +4,4 @@ mod mutants;
 mod replay;
 mod rows;
 mod traps;
+mod xla;

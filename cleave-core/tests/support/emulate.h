@@ -12,6 +12,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <setjmp.h>
 #include <type_traits>
 #include <ucontext.h>
 #include <vector>
@@ -42,7 +43,9 @@ struct Box { uint32_t to; const void* map; int at[5]; };  // `to`: the shared ad
 // A barrier of shared memory.
 struct Barrier { int arrivals, missing, phase; int64_t bytes; std::vector<Box> boxes; };
 struct Fiber {
-  ucontext_t context;
+  ucontext_t context;  // to start it; switches are jumps, which ask nothing of the system
+  jmp_buf at;
+  bool started;
   State state;
   std::function<bool()> ready;
   std::vector<Box> open_stores;
@@ -52,31 +55,43 @@ struct Fiber {
   std::vector<std::vector<Copy>> groups;
 };
 inline std::vector<Fiber> fibers;
-inline ucontext_t scheduler;
+inline jmp_buf scheduler;
 inline int current, block;
-inline std::vector<char> stacks;
+inline char* stacks = nullptr;  // untouched until a fiber uses them
 inline std::function<void()> kernel;
 inline uint32_t exchange[64][32][8];
 inline std::vector<Group> groups;
 inline std::map<uint32_t, Barrier> barriers;
 inline int grid = 1;
 constexpr size_t STACK = 512 * 1024;
-inline void wait(State s) { fibers[current].state = s; swapcontext(&fibers[current].context, &scheduler); }
+// Functions of their own, so that no variable of a caller is in a register that a jump restores.
+__attribute__((noinline)) inline void leave() { if (!_setjmp(fibers[current].at)) _longjmp(scheduler, 1); }
+__attribute__((noinline)) inline void resume(int t) {
+  current = t;
+  if (_setjmp(scheduler)) return;
+  Fiber& f = fibers[t];
+  if (f.started) _longjmp(f.at, 1);
+  f.started = true;
+  setcontext(&f.context);
+}
+inline void wait(State s) { fibers[current].state = s; leave(); }
 inline void poll(std::function<bool()> ready) { while (!ready()) { fibers[current].ready = ready; wait(POLL); } }
 inline void finish_products(Group& group, size_t younger);
 inline void enter() {
   kernel();
   if (fibers[current].stores.size() + fibers[current].open_stores.size()) { fprintf(stderr, "a store that nothing waits for\n"); exit(4); }
-  fibers[current].state = DONE; swapcontext(&fibers[current].context, &scheduler); }
+  wait(DONE);
+}
 inline void run_block(int threads) {
-  if ((int)fibers.size() != threads) { fibers.clear(); fibers.resize(threads); stacks.resize(STACK * threads); }
+  if ((int)fibers.size() != threads) { fibers.clear(); fibers.resize(threads); free(stacks); stacks = (char*)malloc(STACK * threads); }
   for (int t = 0; t < threads; t++) {
     Fiber& f = fibers[t];
     getcontext(&f.context);
-    f.context.uc_stack.ss_sp = stacks.data() + STACK * t;
+    f.context.uc_stack.ss_sp = stacks + STACK * t;
     f.context.uc_stack.ss_size = STACK;
     f.context.uc_link = nullptr;
     makecontext(&f.context, enter, 0);
+    f.started = false;
     f.state = RUN;
     f.open.clear();
     f.groups.clear();
@@ -87,7 +102,7 @@ inline void run_block(int threads) {
   for (;;) {
     bool ran = false, done = true;
     for (int t = 0; t < threads; t++)
-      if (fibers[t].state == RUN || (fibers[t].state == POLL && (current = t, fibers[t].ready()))) { fibers[t].state = RUN; current = t; swapcontext(&scheduler, &fibers[t].context); ran = true; }
+      if (fibers[t].state == RUN || (fibers[t].state == POLL && (current = t, fibers[t].ready()))) { fibers[t].state = RUN; resume(t); ran = true; }
     int at_barrier = 0, alive = 0;
     for (int w = 0; w < threads; w += 32) {
       int waiting = 0, live = 0;
@@ -149,7 +164,6 @@ inline float exp2(float x) { return ::exp2f(x); }
 inline float reciprocal(float x) { return 1.0f / x; }
 inline float multiply_add(float a, float b, float c) { return ::fmaf(a, b, c); }
 inline float log(float x) { return ::logf(x); }
-inline float tanh(float x) { return ::tanhf(x); }
 inline float absolute(float x) { return ::fabsf(x); }
 inline float square_root(float x) { return ::sqrtf(x); }
 inline float greater(float x, float y) { return ::fmaxf(x, y); }

@@ -5,8 +5,9 @@
 //! only for a consumer that cannot read them in place.
 use super::contraction::{self, Extent, Matrix};
 use super::decode::{Loop, MAX_DIMS, Part, Step};
-use super::{frames, vector};
-use cleave_core::axis::AxisId;
+use super::vector::{Operand, Target, Total};
+use super::{frames, stored, vector};
+use cleave_core::axis::{AxisId, MAX_AXES};
 use cleave_core::domain::{Domain, Span, Surroundings, index_at, index_range};
 use cleave_core::dtype::DType;
 use cleave_core::graph::{Access, Factor, NodeId, Op};
@@ -22,14 +23,14 @@ pub struct Addressing {
     pub strides: [isize; MAX_DIMS],
     /// Packed dims that have no one stride.
     pub irregular: DimSet,
-    /// In elements, of every axis: for irregular dims.
+    /// In elements, of every axis: for irregular dims, empty without.
     axes: Vec<isize>,
 }
 
 impl Addressing {
     pub fn new(part: &Part, access: &Access, pointer: *mut u8, dtype: DType, dim_strides: &[i64], extents: &[i64]) -> Self {
         let extent = |a: AxisId| extents[a.0 as usize];
-        let mut axes = vec![0isize; extents.len()];
+        let mut axes = [0isize; MAX_AXES];
         let mut constant = 0;
         for (d, factor, inner) in access.factors(&extent) {
             let stride = (dim_strides[d] * inner) as isize;
@@ -56,6 +57,7 @@ impl Addressing {
                 strides[d] = 0
             }
         }
+        let axes = if irregular.is_empty() { vec![] } else { axes.to_vec() };
         Addressing { pointer: pointer.wrapping_offset(constant * dtype.bytes() as isize), dtype, strides, irregular, axes }
     }
     /// The offset in elements of a position along a dim.
@@ -65,6 +67,30 @@ impl Addressing {
         }
         let axes = &part.source.dim(dim).axes;
         axes.iter().map(|a| index_at(axes, *a, position, &|x| extents[x.0 as usize]) as isize * self.axes[a.0 as usize]).sum()
+    }
+}
+
+/// Positions of a packed dim one stride apart.
+pub struct Stretch {
+    /// Of the first, in elements.
+    pub offset: isize,
+    pub length: usize,
+    pub stride: isize,
+}
+
+impl Addressing {
+    /// How far a dim's positions from this one on are one stride apart: to the end of its innermost long axis.
+    pub fn stretch(&self, part: &Part, extents: &[i64], dim: DimId, position: i64) -> Stretch {
+        let offset = self.offset(part, extents, dim, position);
+        let extent = |a: AxisId| extents[a.0 as usize];
+        match part.source.dim(dim).axes.iter().rev().find(|a| extent(**a) > 1) {
+            None => Stretch { offset, length: usize::MAX, stride: 0 },
+            Some(a) if self.irregular.contains(dim) => {
+                let n = extent(*a);
+                Stretch { offset, length: (n - position % n) as usize, stride: self.axes[a.0 as usize] }
+            }
+            Some(_) => Stretch { offset, length: usize::MAX, stride: self.strides[dim.0 as usize] },
+        }
     }
 }
 
@@ -148,6 +174,8 @@ pub struct Block<'a, 'b> {
     pub at: [Span; MAX_DIMS],
     /// Which share of the split loop to run, of how many.
     pub piece: (usize, usize),
+    /// Elements of tiles loaded so far.
+    pub loaded: u64,
 }
 
 /// Why a body was left.
@@ -210,12 +238,17 @@ impl<'a, 'b> Block<'a, 'b> {
         let start = if resume { body.iter().position(|s| matches!(s, Step::Loop(l) if l.is_split)).map_or(0, |i| i + 1) } else { 0 };
         for step in &body[start..] {
             match step {
-                Step::Load(node) => self.load(*node),
+                Step::Load { node, again } => {
+                    if !again {
+                        self.loaded += self.part().layout[node.index()].iter().map(|d| self.length(*d) as u64).product::<u64>()
+                    }
+                    self.load(*node)
+                }
                 Step::Recall(node) => {
                     self.fresh(*node);
                 }
                 Step::Group(group) => self.group(group),
-                Step::Contract { node, x, y, over, fold } => self.contract(*node, *x, *y, *over, *fold),
+                Step::Contract { node, x, y, order, over, fold } => self.contract(*node, *x, *y, order, *over, *fold),
                 Step::Fold { node, maximum } => self.fold(*node, *maximum),
                 Step::Rebase { frame, kind, the_loop, state } => frames::rebase(self, *frame, *kind, *the_loop, *state),
                 Step::Settle { frame, kind } => frames::settle(self, *frame, *kind),
@@ -235,12 +268,12 @@ impl<'a, 'b> Block<'a, 'b> {
 
     fn load(&mut self, node: NodeId) {
         let Some(addressing) = &self.context.loads[node.index()] else { return };
-        self.values[node.index()] = self.view(addressing, &self.part().layout[node.index()]);
+        self.values[node.index()] = self.view(addressing, self.part().layout[node.index()].iter().copied());
     }
     /// The tile at hand of a tensor.
-    pub fn view(&self, addressing: &Addressing, dims: &[DimId]) -> Value {
-        let regular = dims.iter().filter(|d| !addressing.irregular.contains(**d));
-        let offset: isize = regular.map(|d| self.span(*d).start as isize * addressing.strides[d.0 as usize]).sum();
+    pub fn view(&self, addressing: &Addressing, dims: impl Iterator<Item = DimId>) -> Value {
+        let regular = dims.filter(|d| !addressing.irregular.contains(*d));
+        let offset: isize = regular.map(|d| self.span(d).start as isize * addressing.strides[d.0 as usize]).sum();
         Value {
             pointer: addressing.pointer.wrapping_offset(offset * addressing.dtype.bytes() as isize),
             dtype: addressing.dtype,
@@ -248,10 +281,10 @@ impl<'a, 'b> Block<'a, 'b> {
             irregular: addressing.irregular,
         }
     }
-    /// Makes a value one that strides and f32 describe, by a copy if need be.
-    pub fn materialise(&mut self, node: NodeId, single: bool) -> Value {
+    /// A value of floats that strides describe: by a copy, if it is none where it lies.
+    fn regular(&mut self, node: NodeId) -> Value {
         let value = self.values[node.index()];
-        if value.irregular.is_empty() && (!single || value.dtype == DType::F32) {
+        if value.irregular.is_empty() && value.dtype != DType::I32 {
             return value;
         }
         let part = self.part();
@@ -259,7 +292,7 @@ impl<'a, 'b> Block<'a, 'b> {
         let to = self.fresh(node);
         let Some(addressing) = &self.context.loads[node.index()] else { return to };
         let Some((inner, outer)) = dims.split_last() else {
-            unsafe { vector::load(value.dtype, value.pointer, 1, std::slice::from_raw_parts_mut(to.pointer.cast(), 1)) };
+            unsafe { stored::load(value.dtype, value.pointer, 1, std::slice::from_raw_parts_mut(to.pointer.cast(), 1)) };
             return to;
         };
         let n = self.length(*inner);
@@ -283,10 +316,10 @@ impl<'a, 'b> Block<'a, 'b> {
             if value.irregular.contains(*inner) {
                 for (i, x) in target.iter_mut().enumerate() {
                     let at = from + position(*inner, i);
-                    unsafe { vector::load(value.dtype, value.pointer.offset(at * bytes), 1, std::slice::from_mut(x)) }
+                    unsafe { stored::load(value.dtype, value.pointer.offset(at * bytes), 1, std::slice::from_mut(x)) }
                 }
             } else {
-                unsafe { vector::load(value.dtype, value.pointer.offset(from * bytes), value.strides[inner.0 as usize], target) }
+                unsafe { stored::load(value.dtype, value.pointer.offset(from * bytes), value.strides[inner.0 as usize], target) }
             }
         }
         to
@@ -294,45 +327,25 @@ impl<'a, 'b> Block<'a, 'b> {
 
     // ---- reductions ------------------------------------------------------------------------------------------
 
-    fn contract(&mut self, node: NodeId, x: NodeId, y: NodeId, over: DimSet, fold: bool) {
-        let part = self.part();
+    fn contract(&mut self, node: NodeId, x: NodeId, y: NodeId, order: &[DimId], over: DimSet, fold: bool) {
         let c = if fold { self.values[node.index()] } else { self.fresh(node) };
-        let (mut a, mut b) = (self.materialise(x, false), self.materialise(y, false));
-        let all: Vec<DimId> = {
-            let dims = part.source.of(x).union(part.source.of(y));
-            let inside = |d: &DimId| (part.layout[node.index()].iter().position(|e| e == d).unwrap_or(usize::MAX), d.0);
-            let mut all: Vec<DimId> = dims.iter().collect();
-            all.sort_by_key(inside);
-            all
-        };
-        let mut dims = [Extent { length: 1, a: 0, b: 0, c: 0 }; MAX_DIMS];
-        let shape = loop {
-            for (e, d) in dims.iter_mut().zip(&all) {
-                let i = d.0 as usize;
-                *e = Extent { length: self.length(*d), a: a.strides[i], b: b.strides[i], c: c.strides[i] }
-            }
-            let shape = contraction::Shape::new(&dims[..all.len()], |i| over.contains(all[i]), (a.dtype, b.dtype));
-            let (single_a, single_b) = shape.wants_single();
-            if (!single_a || a.dtype == DType::F32) && (!single_b || b.dtype == DType::F32) {
-                break shape;
-            }
-            // the copies have other strides, and so perhaps another shape; at most both are copied
-            (a, b) = (self.materialise(x, single_a), self.materialise(y, single_b))
-        };
+        let (a, b) = (self.regular(x), self.regular(y));
+        let mut dims = [contraction::ONE; MAX_DIMS];
+        for (e, d) in dims.iter_mut().zip(order) {
+            let i = d.0 as usize;
+            *e = Extent { length: self.length(*d), a: a.strides[i], b: b.strides[i], c: c.strides[i], is_sum: over.contains(*d) }
+        }
         let matrix = |v: Value| Matrix { pointer: v.pointer, dtype: v.dtype };
-        unsafe { contraction::multiply(&shape, matrix(a), matrix(b), c.pointer.cast(), fold) }
+        unsafe { contraction::multiply(&dims[..order.len()], matrix(a), matrix(b), c.pointer.cast(), fold, self.registers) }
     }
 
     fn fold(&mut self, node: NodeId, maximum: bool) {
         let part = self.part();
-        let Some(tile) = part.tiles.get(&node) else { return };
+        let Some(tile) = part.tiles[node.index()] else { return };
         let (_, size) = self.packed(&part.layout[node.index()]);
         let carried = self.values[node.index()];
-        unsafe {
-            let into = std::slice::from_raw_parts_mut(carried.pointer.cast::<f32>(), size);
-            let x = std::slice::from_raw_parts(self.buffer(*tile), size);
-            vector::accumulate(maximum, into, vector::Operand::Slice(x))
-        }
+        let into = Target { pointer: carried.pointer.cast(), pitch: 0, rows: 1, n: size };
+        unsafe { vector::across(if maximum { Total::Greatest } else { Total::Sum }, into, Operand::Rows(self.buffer(tile), 0)) }
     }
 
     // ---- loops -----------------------------------------------------------------------------------------------

@@ -1,15 +1,16 @@
 //! A matrix product of two tiles of any number of dims: `c[batch, m, n] (+)= sum_k a[batch, m, k] * b[batch, k, n]`.
 //!
 //! In: the dims with their strides in each tile. They are collapsed as far as strides allow; what remains besides one dim each of m, n
-//! and k is looped over. Few rows on one side are read in place by [`skinny`]; the rest goes to the crate `gemm`.
-use super::skinny;
+//! and k is looped over. Few rows on one side are read in place by [`skinny`]; the rest goes to [`product`]. Nothing is allocated.
+use super::block::Line;
+use super::decode::MAX_DIMS;
+use super::{product, skinny};
 use cleave_core::dtype::DType;
-use gemm::Parallelism;
 
-/// An operand or the result: strides are in elements, and stand in [`Extent`].
+/// An operand: strides are in elements, and stand in [`Extent`].
 #[derive(Clone, Copy)]
 pub struct Matrix {
-    pub pointer: *mut u8,
+    pub pointer: *const u8,
     pub dtype: DType,
 }
 
@@ -20,22 +21,44 @@ pub struct Extent {
     pub a: isize,
     pub b: isize,
     pub c: isize,
+    pub is_sum: bool,
 }
 
-const ONE: Extent = Extent { length: 1, a: 0, b: 0, c: 0 };
+pub const ONE: Extent = Extent { length: 1, a: 0, b: 0, c: 0, is_sum: false };
 
-/// How a product is run.
-#[derive(Debug)]
-pub struct Shape {
-    m: Extent,
-    n: Extent,
-    k: Extent,
-    /// Dims looped over, outermost first.
-    outer: Vec<Extent>,
-    /// Of these, some are summed over.
-    sums: bool,
-    empty: bool,
-    skinny: Option<Side>,
+/// Dims, outermost first.
+#[derive(Clone, Copy, Debug)]
+struct Dims {
+    count: usize,
+    all: [Extent; MAX_DIMS],
+}
+
+impl Dims {
+    const NONE: Dims = Dims { count: 0, all: [ONE; MAX_DIMS] };
+
+    fn as_slice(&self) -> &[Extent] {
+        &self.all[..self.count]
+    }
+    fn push(&mut self, d: Extent) {
+        self.all[self.count] = d;
+        self.count += 1
+    }
+    /// Adds a dim inside those that are here; if it goes on where the last one ends, they are one longer dim.
+    fn join(&mut self, d: Extent) {
+        let n = d.length as isize;
+        match self.all[..self.count].last_mut() {
+            Some(last) if last.a == d.a * n && last.b == d.b * n && last.c == d.c * n => *last = Extent { length: last.length * d.length, ..d },
+            _ => self.push(d),
+        }
+    }
+    /// Takes out the longest dim: the product runs along it.
+    fn longest(&mut self) -> Extent {
+        let Some(at) = (0..self.count).max_by_key(|&i| self.all[i].length) else { return ONE };
+        let found = self.all[at];
+        self.all.copy_within(at + 1..self.count, at);
+        self.count -= 1;
+        found
+    }
 }
 
 /// The side that has few rows.
@@ -45,111 +68,77 @@ enum Side {
     B,
 }
 
-impl Shape {
-    /// Collapses dims: those of a alone, of b alone, of both and the result, and summed ones. `types`: of a and b.
-    pub fn new(dims: &[Extent], is_sum: impl Fn(usize) -> bool, types: (DType, DType)) -> Self {
-        let mut groups: [Vec<Extent>; 4] = Default::default();
-        for (i, d) in dims.iter().enumerate() {
-            if d.length == 1 {
-                continue;
-            }
-            let group = match (is_sum(i), d.a != 0, d.b != 0) {
-                (true, ..) => 3,
-                (false, true, true) => 2,
-                (false, true, false) => 0,
-                (false, false, _) => 1,
-            };
-            match groups[group].last_mut() {
-                // the dim outside and this one are one longer dim
-                Some(last) if last.a == d.a * d.length as isize && last.b == d.b * d.length as isize && last.c == d.c * d.length as isize => {
-                    *last = Extent { length: last.length * d.length, ..*d }
-                }
-                _ => groups[group].push(*d),
-            }
-        }
-        let [mut m, mut n, batch, mut k] = groups;
-        // the longest dim is the one that the product runs along
-        let longest = |dims: &mut Vec<Extent>| {
-            let at = (0..dims.len()).max_by_key(|&i| dims[i].length);
-            at.map_or(ONE, |i| dims.remove(i))
-        };
-        let (one_m, one_n, one_k) = (longest(&mut m), longest(&mut n), longest(&mut k));
-        let sums = !k.is_empty();
-        let outer = [batch, m, n, k].concat();
-        let empty = dims.iter().enumerate().any(|(i, d)| is_sum(i) && d.length == 0);
-        let few = |rows: &Extent, wide: DType, depth: isize, column: isize| {
-            let limit = if wide == DType::F32 { skinny::ROWS } else { 2 * skinny::ROWS };
-            rows.length <= limit && skinny::fits(if one_k.length == 1 { 1 } else { depth }, column)
-        };
-        let skinny = if one_m.length <= one_n.length && few(&one_m, types.1, one_k.b, one_n.b) {
-            Some(Side::A)
-        } else if few(&one_n, types.0, one_k.a, one_m.a) {
-            Some(Side::B)
-        } else {
-            None
-        };
-        Shape { m: one_m, n: one_n, k: one_k, outer, sums, empty, skinny }
-    }
-    /// Whether a, and whether b, must be f32.
-    pub fn wants_single(&self) -> (bool, bool) {
-        match self.skinny {
-            Some(Side::A) => (true, false),
-            Some(Side::B) => (false, true),
-            None => (true, true),
-        }
-    }
-}
-
-/// Runs the product; with `add`, adds it to `c`.
+/// Runs the product over `dims`, outermost first; with `add`, adds it to `c`. `scratch` holds copies.
 ///
 /// # Safety
-/// Every element that strides and lengths reach is valid; `c` is f32 and overlaps neither operand; operands are f32 where
-/// [`Shape::wants_single`] says so.
-pub unsafe fn multiply(shape: &Shape, a: Matrix, b: Matrix, c: *mut f32, add: bool) {
-    let Shape { m, n, k, outer, .. } = shape;
-    if m.length == 0 || n.length == 0 || outer.iter().any(|d| d.length == 0 && d.c != 0) {
+/// Every element that strides and lengths reach is valid; `c` is f32 and overlaps neither operand.
+pub unsafe fn multiply(dims: &[Extent], a: Matrix, b: Matrix, c: *mut f32, add: bool, scratch: &mut Vec<Line>) {
+    if dims.iter().any(|d| d.length == 0 && !d.is_sum) {
         return;
     }
-    let zero_first = !add && (shape.skinny.is_some() || shape.sums || shape.empty);
+    let empty = dims.iter().any(|d| d.length == 0);
+    // dims of a alone, of b alone, of both and the result, and summed ones
+    let mut groups = [Dims::NONE; 4];
+    for d in dims.iter().filter(|d| d.length > 1) {
+        let group = match (d.is_sum, d.a != 0, d.b != 0) {
+            (true, ..) => 3,
+            (false, true, true) => 2,
+            (false, true, false) => 0,
+            (false, false, _) => 1,
+        };
+        groups[group].join(*d)
+    }
+    let [mut of_a, mut of_b, batch, mut sums] = groups;
+    let (m, n, k) = (of_a.longest(), of_b.longest(), sums.longest());
+    let mut outer = batch;
+    of_a.as_slice().iter().chain(of_b.as_slice()).for_each(|d| outer.push(*d));
+    let results = outer.count;
+    sums.as_slice().iter().for_each(|d| outer.push(*d));
+    let few = |rows: &Extent, wide: DType, depth: isize, column: isize| {
+        let limit = if wide == DType::F32 { skinny::ROWS } else { 2 * skinny::ROWS };
+        rows.length <= limit && skinny::fits(if k.length == 1 { 1 } else { depth }, column)
+    };
+    let side = if m.length <= n.length && few(&m, b.dtype, k.b, n.b) {
+        Some(Side::A)
+    } else if few(&n, a.dtype, k.a, m.a) {
+        Some(Side::B)
+    } else {
+        None
+    };
+    // what adds to the result step by step starts from 0
+    let zero_first = !add && (side.is_some() || !sums.as_slice().is_empty() || empty);
     if zero_first {
-        // an empty summed dim among the outer ones leaves no step of the sum, but a result of 0
-        let places: Vec<Extent> = outer.iter().filter(|d| d.c != 0).copied().collect();
-        unsafe { each(&places, 0, (0, 0, 0), &mut |(_, _, c_at)| zero(c.offset(c_at), *m, *n)) }
+        unsafe { each(&outer.all[..results], (0, 0, 0), &mut |(_, _, c_at)| zero(c.offset(c_at), m, n)) }
     }
-    if shape.empty {
+    if empty {
         return;
     }
-    let keep = add || zero_first;
-    each(outer, 0, (0, 0, 0), &mut |(a_at, b_at, c_at)| unsafe {
-        let left = a.pointer.offset(a_at * a.dtype.bytes() as isize);
-        let right = b.pointer.offset(b_at * b.dtype.bytes() as isize);
-        let out = c.offset(c_at);
-        match shape.skinny {
-            Some(Side::A) => rows(*m, (m.a, k.a), left, b.dtype, right, (k.b, n.b), *n, (m.c, n.c), k.length, out),
-            Some(Side::B) => rows(*n, (n.b, k.b), right, a.dtype, left, (k.a, m.a), *m, (n.c, m.c), k.length, out),
-            None => gemm::gemm(
-                m.length,
-                n.length,
-                k.length,
-                out,
-                n.c,
-                m.c,
-                keep,
-                left.cast::<f32>(),
-                k.a,
-                m.a,
-                right.cast::<f32>(),
-                n.b,
-                k.b,
-                1.0,
-                1.0,
-                false,
-                false,
-                false,
-                Parallelism::None,
-            ),
-        }
-    })
+    let add = add || zero_first;
+    unsafe {
+        each(outer.as_slice(), (0, 0, 0), &mut |(a_at, b_at, c_at)| {
+            let at = |x: Matrix, offset: isize| Matrix { pointer: x.pointer.offset(offset * x.dtype.bytes() as isize), ..x };
+            let (a, b, c) = (at(a, a_at), at(b, b_at), c.offset(c_at));
+            match side {
+                Some(Side::A) => rows(m, (m.a, k.a), a, b, (k.b, n.b), n, (m.c, n.c), k.length, c, scratch),
+                Some(Side::B) => rows(n, (n.b, k.b), b, a, (k.a, m.a), m, (n.c, m.c), k.length, c, scratch),
+                None => {
+                    let operand = |x: Matrix, own, depth| product::Operand { pointer: x.pointer, dtype: x.dtype, own, depth };
+                    let product = product::Product {
+                        rows: m.length,
+                        columns: n.length,
+                        depth: k.length,
+                        a: operand(a, m.a, k.a),
+                        b: operand(b, n.b, k.b),
+                        c,
+                        c_row: m.c,
+                        c_column: n.c,
+                        add,
+                    };
+                    product::multiply(product, scratch)
+                }
+            }
+        })
+    }
 }
 
 /// The rows of one side in groups that [`skinny`] takes.
@@ -157,36 +146,36 @@ pub unsafe fn multiply(shape: &Shape, a: Matrix, b: Matrix, c: *mut f32, add: bo
 unsafe fn rows(
     few: Extent,
     few_strides: (isize, isize),
-    few_at: *mut u8,
-    wide_type: DType,
-    wide_at: *mut u8,
+    few_at: Matrix,
+    wide_at: Matrix,
     wide_strides: (isize, isize),
     wide: Extent,
     c_strides: (isize, isize),
     depth: usize,
     c: *mut f32,
+    scratch: &mut Vec<Line>,
 ) {
     // a depth of 1 has no stride: any will do
     let (b_depth, b_column) = (if depth == 1 { 1 } else { wide_strides.0 }, wide_strides.1);
     for first in (0..few.length).step_by(skinny::ROWS) {
         let at = first as isize;
-        unsafe {
-            skinny::add(skinny::Product {
-                rows: skinny::ROWS.min(few.length - first),
-                columns: wide.length,
-                depth,
-                a: few_at.cast::<f32>().offset(at * few_strides.0),
-                a_row: few_strides.0,
-                a_depth: few_strides.1,
-                b: wide_at,
-                b_type: wide_type,
-                b_depth,
-                b_column,
-                c: c.offset(at * c_strides.0),
-                c_row: c_strides.0,
-                c_column: c_strides.1,
-            })
-        }
+        let product = skinny::Product {
+            rows: skinny::ROWS.min(few.length - first),
+            columns: wide.length,
+            depth,
+            a: few_at.pointer.wrapping_offset(at * few_strides.0 * few_at.dtype.bytes() as isize),
+            a_type: few_at.dtype,
+            a_row: few_strides.0,
+            a_depth: few_strides.1,
+            b: wide_at.pointer,
+            b_type: wide_at.dtype,
+            b_depth,
+            b_column,
+            c: c.wrapping_offset(at * c_strides.0),
+            c_row: c_strides.0,
+            c_column: c_strides.1,
+        };
+        unsafe { skinny::add(product, scratch) }
     }
 }
 
@@ -205,10 +194,10 @@ unsafe fn zero(c: *mut f32, m: Extent, n: Extent) {
 }
 
 /// Calls `visit` with the offsets in a, b and c of every position over `dims`.
-fn each(dims: &[Extent], from: usize, at: (isize, isize, isize), visit: &mut dyn FnMut((isize, isize, isize))) {
-    let Some(d) = dims.get(from) else { return visit(at) };
+unsafe fn each(dims: &[Extent], at: (isize, isize, isize), visit: &mut dyn FnMut((isize, isize, isize))) {
+    let Some((d, inner)) = dims.split_first() else { return visit(at) };
     for i in 0..d.length as isize {
-        each(dims, from + 1, (at.0 + i * d.a, at.1 + i * d.b, at.2 + i * d.c), visit)
+        unsafe { each(inner, (at.0 + i * d.a, at.1 + i * d.b, at.2 + i * d.c), visit) }
     }
 }
 
@@ -219,22 +208,23 @@ mod tests {
     /// c[b, m, n] = sum over k and l of a[m, b, k, l] * w[b, n, l, k]: a batch, and a sum of two dims that do not collapse.
     fn check(m: usize, n: usize, k: usize, l: usize, batch: usize) {
         let value = |i: usize| ((i * 7919 % 251) as f32 - 125.0) / 64.0;
-        let mut a: Vec<f32> = (0..m * batch * k * l).map(value).collect();
-        let mut w: Vec<f32> = (0..batch * n * l * k).map(|i| value(i + 17)).collect();
+        let a: Vec<f32> = (0..m * batch * k * l).map(value).collect();
+        let w: Vec<f32> = (0..batch * n * l * k).map(|i| value(i + 17)).collect();
         let mut c = vec![f32::NAN; batch * m * n];
         let (mi, ni, ki, li) = (m as isize, n as isize, k as isize, l as isize);
+        let kept = |length, a, b, c| Extent { length, a, b, c, is_sum: false };
         let dims = [
-            Extent { length: batch, a: ki * li, b: ni * li * ki, c: mi * ni },
-            Extent { length: m, a: batch as isize * ki * li, b: 0, c: ni },
-            Extent { length: n, a: 0, b: li * ki, c: 1 },
-            Extent { length: k, a: li, b: 1, c: 0 },
-            Extent { length: l, a: 1, b: ki, c: 0 },
+            kept(batch, ki * li, ni * li * ki, mi * ni),
+            kept(m, batch as isize * ki * li, 0, ni),
+            kept(n, 0, li * ki, 1),
+            Extent { length: k, a: li, b: 1, c: 0, is_sum: true },
+            Extent { length: l, a: 1, b: ki, c: 0, is_sum: true },
         ];
-        let shape = Shape::new(&dims, |i| i >= 3, (DType::F32, DType::F32));
-        let matrix = |x: &mut Vec<f32>| Matrix { pointer: x.as_mut_ptr().cast(), dtype: DType::F32 };
+        let matrix = |x: &[f32]| Matrix { pointer: x.as_ptr().cast(), dtype: DType::F32 };
+        let mut scratch = vec![];
         unsafe {
-            multiply(&shape, matrix(&mut a), matrix(&mut w), c.as_mut_ptr(), false);
-            multiply(&shape, matrix(&mut a), matrix(&mut w), c.as_mut_ptr(), true);
+            multiply(&dims, matrix(&a), matrix(&w), c.as_mut_ptr(), false, &mut scratch);
+            multiply(&dims, matrix(&a), matrix(&w), c.as_mut_ptr(), true, &mut scratch);
         }
         for ib in 0..batch {
             for im in 0..m {

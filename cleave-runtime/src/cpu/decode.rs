@@ -5,6 +5,7 @@
 //! extents.
 use super::ExecuteError;
 use super::expression::{self, Group, Item};
+use super::vector::Total;
 use cleave_core::axis::AxisSet;
 use cleave_core::cost::Polynomial;
 use cleave_core::dtype::{DType, Element};
@@ -26,11 +27,11 @@ pub struct Part {
     pub buffers: Vec<Buffer>,
     /// The buffer of each node's tile, of a reduction's result within the tile, and of the count of a frame's mean.
     pub values: Vec<Option<usize>>,
-    pub tiles: HashMap<NodeId, usize>,
-    pub counts: HashMap<NodeId, usize>,
+    pub tiles: Vec<Option<usize>>,
+    pub counts: Vec<Option<usize>>,
     /// Loads with the input that they read.
     pub loads: Vec<(NodeId, InputId)>,
-    /// Elementary operations of the whole part, roughly: a multiply-add of a contraction counts 1/16.
+    /// Elementary operations of the whole part, roughly: an element that comes from memory counts one, a multiply-add of a contraction 1/16.
     pub work: Polynomial,
 }
 
@@ -43,17 +44,25 @@ pub struct Buffer {
     pub whole: Option<DimId>,
     pub first: usize,
     pub last: usize,
+    /// The buffer whose place it takes: the group that writes it is the last to read that one, element by element.
+    pub instead_of: Option<usize>,
 }
 
 #[derive(Debug)]
 pub enum Step {
-    Load(NodeId),
+    Load {
+        node: NodeId,
+        /// A view of a tile that is here already.
+        again: bool,
+    },
     Recall(NodeId),
     Group(Group),
     Contract {
         node: NodeId,
         x: NodeId,
         y: NodeId,
+        /// The dims of both operands, outermost first in the result; those summed come last.
+        order: Vec<DimId>,
         over: DimSet,
         fold: bool,
     },
@@ -151,8 +160,8 @@ impl Part {
             body,
             buffers: vec![],
             values: vec![None; source.graph.nodes.len()],
-            tiles: HashMap::new(),
-            counts: HashMap::new(),
+            tiles: vec![None; source.graph.nodes.len()],
+            counts: vec![None; source.graph.nodes.len()],
             loads: vec![],
             work: work(source),
         };
@@ -184,7 +193,7 @@ struct Decoder<'a> {
     layout: Vec<Vec<DimId>>,
     /// Nodes that some statement makes.
     computed: Vec<bool>,
-    /// Operands of contractions.
+    /// Operands of contractions, and values that a loop keeps for another: they must lie in memory.
     operands: Vec<bool>,
     loops: usize,
 }
@@ -205,7 +214,10 @@ impl Decoder<'_> {
                     }
                 }
                 Statement::Rebase { frame } => self.computed[frame.index()] = true,
-                Statement::Loop(l) => self.survey(&l.body),
+                Statement::Loop(l) => {
+                    l.keep.iter().for_each(|n| self.operands[n.index()] = true);
+                    self.survey(&l.body)
+                }
                 Statement::Store { .. } => {}
             }
         }
@@ -215,18 +227,32 @@ impl Decoder<'_> {
         let is_predicate = |n: NodeId| matches!(self.part.graph.op(n), Op::Predicate(_));
         self.part.contraction(node).filter(|(x, y)| !is_predicate(*x) && !is_predicate(*y))
     }
+    /// Whether a map is cheaper to compute wherever it is read than to keep: a product or a linear form of values that lie in memory anyway.
+    fn is_made_anew(&self, node: NodeId) -> bool {
+        let graph = &self.part.graph;
+        let is_cheap = match graph.op(node) {
+            Op::Linear(k, _) => k.len() <= 2,
+            Op::Product(exponents) => exponents.len() <= 3 && exponents.iter().all(|e| matches!(e, 2 | 4)),
+            _ => false,
+        };
+        let lies_in_memory = |n: &NodeId| {
+            matches!(graph.op(*n), Op::Input { .. } | Op::Number(_) | Op::Size(_) | Op::Predicate(_) | Op::Sum(_) | Op::Maximum(_) | Op::Frame(..))
+        };
+        is_cheap && !self.operands[node.index()] && graph.operands(node).iter().all(lies_in_memory)
+    }
     fn body(&mut self, body: &[Statement], top: bool, available: &mut Available, states: &[(usize, tile::State)]) -> Vec<Draft> {
         let mut out: Vec<Draft> = vec![];
         // what may be folded before a frame moves, must not
         let mut barrier = 0;
         for (position, statement) in body.iter().enumerate() {
             match statement {
-                Statement::Load { node, .. } => {
-                    out.push(Draft::Step(Step::Load(*node)));
+                Statement::Load { node, view_of } => {
+                    out.push(Draft::Step(Step::Load { node: *node, again: view_of.is_some() }));
                     available.insert(*node, out.len());
                 }
                 Statement::Recall { node, .. } => {
-                    let step = if matches!(self.part.graph.op(*node), Op::Input { .. }) { Step::Load(*node) } else { Step::Recall(*node) };
+                    let step =
+                        if matches!(self.part.graph.op(*node), Op::Input { .. }) { Step::Load { node: *node, again: true } } else { Step::Recall(*node) };
                     out.push(Draft::Step(step));
                     available.insert(*node, out.len());
                 }
@@ -234,7 +260,7 @@ impl Decoder<'_> {
                     let trivial = match self.part.graph.op(*node) {
                         Op::Number(_) | Op::Size(_) => true,
                         Op::Predicate(_) => !self.operands[node.index()],
-                        _ => false,
+                        _ => self.is_made_anew(*node),
                     };
                     if trivial {
                         self.computed[node.index()] = false
@@ -330,7 +356,15 @@ impl Decoder<'_> {
     }
     fn reduce(&self, out: &mut Vec<Draft>, node: NodeId, over: DimSet, fold: bool, available: &Available, barrier: usize) -> usize {
         if let Some((x, y)) = self.matrices(node) {
-            out.push(Draft::Step(Step::Contract { node, x, y, over, fold }));
+            let dims = self.part.of(x).union(self.part.of(y));
+            let summed = dims.difference(self.part.of(node));
+            let order = self.layout[node.index()]
+                .iter()
+                .copied()
+                .filter(|d| dims.contains(*d))
+                .chain(self.order.iter().copied().filter(|d| summed.contains(*d)))
+                .collect();
+            out.push(Draft::Step(Step::Contract { node, x, y, order, over, fold }));
             return out.len() - 1;
         }
         let graph = &self.part.graph;
@@ -339,7 +373,7 @@ impl Decoder<'_> {
         let predicates = if maximum { graph.operands(node)[1..].to_vec() } else { vec![] };
         let below = graph.operands(node).iter().fold(DimSet::EMPTY, |s, o| s.union(self.part.of(*o)));
         let dims = self.part.of(node).union(over).union(below);
-        self.add(out, dims, Item::Reduce { node, body, maximum, propagate: true, predicates }, available, barrier)
+        self.add(out, dims, Item::Reduce { node, body, total: if maximum { Total::Greatest } else { Total::Sum }, predicates }, available, barrier)
     }
     /// What the table says a frame takes from a tile.
     fn statistic(&self, out: &mut Vec<Draft>, frame: NodeId, kind: FrameKind, available: &Available) {
@@ -351,7 +385,7 @@ impl Decoder<'_> {
         if !maximum {
             self.add(out, dims, Item::Count { node: frame, predicates: predicates.clone() }, available, 0);
         }
-        self.add(out, dims, Item::Reduce { node: frame, body, maximum, propagate: false, predicates }, available, 0);
+        self.add(out, dims, Item::Reduce { node: frame, body, total: if maximum { Total::GreatestNumber } else { Total::Sum }, predicates }, available, 0);
     }
 
     /// Marks the values that some other step than the group that makes them reads.
@@ -414,6 +448,8 @@ fn work(part: &tile::Part) -> Polynomial {
     let axes = |dims: DimSet| dims.iter().flat_map(|d| part.dim(d).axes.clone()).collect::<AxisSet>();
     for (_, s) in part.statements() {
         match s {
+            // it comes from memory once
+            Statement::Load { node, view_of: None } => work.add(axes(part.of(*node)), 1.0),
             Statement::Map { node } => work.add(axes(part.of(*node)), 1.0),
             Statement::Reduce { node, .. } | Statement::Fold { node, .. } => match part.contraction(*node) {
                 Some((x, y)) => work.add(axes(part.of(x).union(part.of(y))), 1.0 / 16.0),

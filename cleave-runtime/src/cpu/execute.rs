@@ -1,63 +1,78 @@
 //! Runs the launches of a program: blocks over threads, pieces of a split merged in index order by the last to arrive.
 use super::block::{Addressing, Block, Context, Line, Outcome, Scratch, TableData, Value, reserve};
 use super::decode::{Loop, MAX_DIMS, Part, Step};
-use super::{Argument, Decoded, ExecuteError, Tensors, frames};
+use super::{Argument, Decoded, ExecuteError, Tensors, frames, threads};
 use cleave_core::domain::Span;
 use cleave_core::dtype::DType;
 use cleave_core::graph::{InputId, Op};
 use cleave_core::plan::Tiles;
 use cleave_core::predicate::Table;
-use cleave_core::tile::{DimId, Role};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use cleave_core::tile::DimId;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Below this many elementary operations (some 10 microseconds) a launch runs on the calling thread alone.
 const SMALL: f64 = 40_000.0;
 
-/// One part of a launch at concrete extents.
+/// One part of a launch, on the tensors of a call.
 struct Job<'a> {
     context: Context<'a>,
-    /// Tiles of each grid dim, at least 1.
-    grid: Vec<usize>,
+    shape: &'a Shape,
     items: usize,
     pieces: usize,
-    memory: usize,
-    /// Elements of the split loop's states in one piece.
-    state: usize,
-    split: Option<&'a Loop>,
     /// States of piece `p` of item `i` at `(i * pieces + p) * state`.
     partials: Vec<Line>,
     arrived: Vec<AtomicU32>,
+    loaded: &'a AtomicU64,
 }
 
 // The pointers in a job are the caller's tensors, which outlive the call; blocks write disjoint elements.
 unsafe impl Sync for Job<'_> {}
 
+/// A program at concrete extents: everything of a call but the tensors.
+#[derive(Debug)]
+pub struct Prepared {
+    extents: Vec<i64>,
+    pieces: usize,
+    launches: Vec<Vec<Shape>>,
+    /// Elements of each workspace.
+    workspaces: Vec<usize>,
+}
+
+impl Prepared {
+    /// Bytes that a run on so many threads takes for tiles, partial states of a split and workspaces.
+    pub fn bytes(&self, threads: usize) -> usize {
+        let launch = |shapes: &Vec<Shape>| {
+            let states = |s: &Shape| if self.pieces > 1 { s.grid.iter().product::<usize>() * self.pieces * s.state } else { 0 };
+            shapes.iter().map(states).sum::<usize>() + threads * shapes.iter().map(|s| s.memory).max().unwrap_or(0)
+        };
+        4 * (self.launches.iter().map(launch).max().unwrap_or(0) + self.workspaces.iter().sum::<usize>())
+    }
+}
+
 /// The shape of a part at concrete extents: tile lengths and where buffers lie.
-pub struct Shape {
+#[derive(Debug)]
+struct Shape {
     tiles: Vec<i64>,
+    /// Tiles of each grid dim, at least 1.
+    grid: Vec<usize>,
     offsets: Vec<usize>,
     memory: usize,
+    /// Elements of the split loop's states in one piece.
+    state: usize,
     work: f64,
 }
 
 impl Shape {
     fn new(part: &Part, tiles: &[u32], extents: &[i64]) -> Self {
-        let length = |d: usize| {
-            let extent = part.source.extent(DimId(d as u8), extents).max(1);
-            match &part.source.dims[d] {
-                dim if dim.role == Role::Chip => extent,
-                dim if dim.batch => 1,
-                _ => tiles.get(d).map_or(1, |t| *t as i64).clamp(1, extent),
-            }
-        };
-        let tiles: Vec<i64> = (0..part.source.dims.len()).map(length).collect();
+        let tiles: Vec<i64> = part.source.even_tiles(tiles, extents).into_iter().map(i64::from).collect();
+        let length = |d: DimId| tiles[d.0 as usize] as usize;
         let size = |dims: &[DimId], whole: Option<DimId>| -> usize {
-            dims.iter().map(|d| if Some(*d) == whole { part.source.extent(*d, extents) as usize } else { tiles[d.0 as usize] as usize }).product()
+            dims.iter().map(|d| if Some(*d) == whole { part.source.extent(*d, extents) as usize } else { length(*d) }).product()
         };
         // greedy: each buffer at the lowest place that is free throughout its life
         let mut placed: Vec<(usize, usize, usize, usize)> = vec![]; // start, end, first, last
         let mut offsets = vec![0; part.buffers.len()];
-        for (i, b) in part.buffers.iter().enumerate() {
+        for (i, b) in part.buffers.iter().enumerate().filter(|b| b.1.instead_of.is_none()) {
             let n: usize = b.tiles.iter().map(|t| size(t, b.whole).next_multiple_of(16)).sum();
             let mut around: Vec<(usize, usize)> = placed.iter().filter(|p| p.2 <= b.last && b.first <= p.3).map(|p| (p.0, p.1)).collect();
             around.sort();
@@ -65,39 +80,54 @@ impl Shape {
             placed.push((start, start + n, b.first, b.last));
             offsets[i] = start
         }
-        let memory = placed.iter().map(|p| p.1).max().unwrap_or(0);
-        Shape { tiles, offsets, memory, work: part.work.evaluate(&|a| extents[a.0 as usize] as f64) }
+        for (i, b) in part.buffers.iter().enumerate() {
+            offsets[i] = offsets[b.instead_of.unwrap_or(i)]
+        }
+        // a store that lacks an empty dim must happen all the same
+        let grid = part.source.grid.iter().map(|d| (part.source.extent(*d, extents) as usize).div_ceil(length(*d)).max(1)).collect();
+        let of_loop = |l: &Loop| l.carried.iter().map(|(n, _)| size(&part.layout[n.index()], None).next_multiple_of(16)).sum();
+        Shape {
+            grid,
+            memory: placed.iter().map(|p| p.1).max().unwrap_or(0),
+            state: split_loop(part).map_or(0, of_loop),
+            work: part.work.evaluate(&|a| extents[a.0 as usize] as f64),
+            offsets,
+            tiles,
+        }
     }
 }
 
-/// Runs a decoded program.
-pub fn run(decoded: &Decoded, tiles: &Tiles, pieces: usize, extents: &[i64], tensors: &Tensors) -> Result<(), ExecuteError> {
+fn split_loop(part: &Part) -> Option<&Loop> {
+    part.body.iter().find_map(|s| if let Step::Loop(l) = s { l.is_split.then_some(l) } else { None })
+}
+
+/// See [`Decoded::prepare`].
+pub fn prepare(decoded: &Decoded, tiles: &Tiles, pieces: usize, extents: &[i64]) -> Result<Prepared, ExecuteError> {
     if extents.len() < decoded.axes || extents.iter().any(|e| *e < 0) {
         return Err(ExecuteError::Extents);
     }
+    let shapes = |(l, launch): (usize, &Vec<Part>)| {
+        let shape = |(p, part): (usize, &Part)| Ok(Shape::new(part, tiles.get(l).and_then(|t| t.get(p)).ok_or(ExecuteError::Tiles)?, extents));
+        launch.iter().enumerate().map(shape).collect::<Result<Vec<_>, _>>()
+    };
+    Ok(Prepared {
+        launches: decoded.launches.iter().enumerate().map(shapes).collect::<Result<_, _>>()?,
+        workspaces: decoded.workspaces.iter().map(|w| w.iter().map(|a| extents[a.0 as usize] as usize).product()).collect(),
+        extents: extents.to_vec(),
+        pieces,
+    })
+}
+
+/// Runs a prepared program.
+pub fn run(decoded: &Decoded, prepared: &Prepared, tensors: &Tensors) -> Result<(), ExecuteError> {
     decoded.check(tensors)?;
-    let mut owned: Vec<Vec<Line>> = vec![];
-    let mut workspaces: Vec<*mut u8> = vec![];
-    for w in &decoded.workspaces {
-        let n: i64 = w.iter().map(|a| extents[a.0 as usize]).product();
-        let mut memory = vec![];
-        reserve(&mut memory, n as usize);
-        workspaces.push(memory.as_mut_ptr().cast());
-        owned.push(memory)
-    }
-    for (l, launch) in decoded.launches.iter().enumerate() {
-        let mut shapes: Vec<Shape> = vec![];
-        for (p, part) in launch.iter().enumerate() {
-            let tiles = tiles.get(l).and_then(|t| t.get(p)).ok_or(ExecuteError::Tiles)?;
-            shapes.push(Shape::new(part, tiles, extents))
-        }
-        let mut jobs: Vec<Job> =
-            launch.iter().zip(&shapes).map(|(part, shape)| Job::new(decoded, part, shape, pieces, extents, tensors, &workspaces)).collect();
-        for job in &mut jobs {
-            if job.pieces > 1 {
-                reserve(&mut job.partials, job.items * job.pieces * job.state);
-                job.arrived.resize_with(job.items, || AtomicU32::new(0))
-            }
+    let mut owned: Vec<Vec<Line>> = prepared.workspaces.iter().map(|_| vec![]).collect();
+    let workspaces: Vec<*mut u8> = owned.iter_mut().zip(&prepared.workspaces).map(|(memory, n)| reserve(memory, *n).cast()).collect();
+    for (launch, shapes) in decoded.launches.iter().zip(&prepared.launches) {
+        let mut jobs: Vec<Job> = launch.iter().zip(shapes).map(|(part, shape)| Job::new(decoded, part, shape, prepared, tensors, &workspaces)).collect();
+        for job in jobs.iter_mut().filter(|j| j.pieces > 1) {
+            reserve(&mut job.partials, job.items * job.pieces * job.shape.state);
+            job.arrived.resize_with(job.items, || AtomicU32::new(0))
         }
         let count: usize = jobs.iter().map(|j| j.items * j.pieces).sum();
         let work: f64 = shapes.iter().map(|s| s.work).sum();
@@ -121,22 +151,14 @@ pub fn run(decoded: &Decoded, tiles: &Tiles, pieces: usize, extents: &[i64], ten
             }
             decoded.give_back(scratch)
         };
-        if threads <= 1 {
-            worker()
-        } else {
-            rayon::in_place_scope(|s| {
-                for _ in 1..threads {
-                    s.spawn(|_| worker())
-                }
-                worker()
-            })
-        }
+        threads::together(threads.saturating_sub(1), &worker)
     }
     Ok(())
 }
 
 impl<'a> Job<'a> {
-    fn new(decoded: &Decoded, part: &'a Part, shape: &'a Shape, pieces: usize, extents: &'a [i64], tensors: &Tensors, workspaces: &[*mut u8]) -> Self {
+    fn new(decoded: &'a Decoded, part: &'a Part, shape: &'a Shape, prepared: &'a Prepared, tensors: &Tensors, workspaces: &[*mut u8]) -> Self {
+        let extents = prepared.extents.as_slice();
         let graph = part.graph();
         let place = |input: InputId| -> Option<(*mut u8, DType, Vec<i64>)> {
             if let Some(w) = input.index().checked_sub(decoded.inputs) {
@@ -181,33 +203,14 @@ impl<'a> Job<'a> {
             }
         }
         let context = Context { part, extents, tiles: &shape.tiles, loads, stores, tables, offsets: &shape.offsets };
-        let grid: Vec<usize> = part
-            .source
-            .grid
-            .iter()
-            .map(|d| {
-                let extent = part.source.extent(*d, extents);
-                let tile = shape.tiles[d.0 as usize];
-                // a store that lacks an empty dim must happen all the same
-                ((extent + tile - 1) / tile).max(1) as usize
-            })
-            .collect();
-        let split = part.body.iter().find_map(|s| if let Step::Loop(l) = s { l.is_split.then_some(l) } else { None });
-        let state = split.map_or(0, |l| {
-            l.carried
-                .iter()
-                .map(|(n, _)| part.layout[n.index()].iter().map(|d| shape.tiles[d.0 as usize] as usize).product::<usize>().next_multiple_of(16))
-                .sum()
-        });
-        let pieces = if split.is_some() { pieces.max(1) } else { 1 };
-        let items = grid.iter().product();
-        Job { context, grid, items, pieces, memory: shape.memory, state, split, partials: vec![], arrived: vec![] }
+        let pieces = if split_loop(part).is_some() { prepared.pieces.max(1) } else { 1 };
+        Job { context, items: shape.grid.iter().product(), pieces, shape, partials: vec![], arrived: vec![], loaded: &decoded.loaded }
     }
 
     fn block(&self, item: usize, piece: usize, scratch: &mut Scratch) {
         let part = self.context.part;
         let Scratch { memory, registers, values, held } = scratch;
-        let memory = reserve(memory, self.memory);
+        let memory = reserve(memory, self.shape.memory);
         values.clear();
         values.resize(part.graph().nodes.len(), Value::NONE);
         held.clear();
@@ -217,18 +220,24 @@ impl<'a> Job<'a> {
             *span = Span::new(0, part.source.extent(DimId(d as u8), self.context.extents))
         }
         let mut rest = item;
-        for (d, tiles) in part.source.grid.iter().zip(&self.grid).rev() {
+        for (d, tiles) in part.source.grid.iter().zip(&self.shape.grid).rev() {
             let (i, tile) = ((rest % tiles) as i64, self.context.tiles[d.0 as usize]);
             rest /= tiles;
             let extent = part.source.extent(*d, self.context.extents);
             at[d.0 as usize] = Span::new(i * tile, ((i + 1) * tile).min(extent))
         }
-        let mut block = Block { context: &self.context, memory, registers, values, held, at, piece: (piece, self.pieces) };
+        let mut block = Block { context: &self.context, memory, registers, values, held, at, piece: (piece, self.pieces), loaded: 0 };
+        self.run(&mut block, item, piece);
+        self.loaded.fetch_add(block.loaded, Ordering::Relaxed);
+    }
+    /// Runs a piece, and if it is the last of its item to arrive, what follows the split loop.
+    fn run(&self, block: &mut Block<'a, '_>, item: usize, piece: usize) {
+        let part = self.context.part;
         if let Outcome::Done = block.run(&part.body, false) {
             return;
         }
-        let Some(l) = self.split else { return };
-        let size = frames::size(&block, l);
+        let Some(l) = split_loop(part) else { return };
+        let size = frames::size(block, l);
         let own = block.buffer(l.buffer);
         unsafe { std::ptr::copy_nonoverlapping(own, self.partial(item, piece), size) };
         if self.arrived[item].fetch_add(1, Ordering::AcqRel) as usize + 1 < self.pieces {
@@ -237,14 +246,14 @@ impl<'a> Job<'a> {
         // the last: in index order, so that bits do not depend on who arrives when
         unsafe { std::ptr::copy_nonoverlapping(self.partial(item, 0), own, size) };
         for p in 1..self.pieces {
-            frames::merge(&mut block, l, self.partial(item, p))
+            frames::merge(block, l, self.partial(item, p))
         }
         block.piece = (0, 1);
-        frames::publish(&mut block, l);
+        frames::publish(block, l);
         block.run(&part.body, true);
     }
     fn partial(&self, item: usize, piece: usize) -> *mut f32 {
-        unsafe { self.partials.as_ptr().cast::<f32>().cast_mut().add((item * self.pieces + piece) * self.state) }
+        unsafe { self.partials.as_ptr().cast::<f32>().cast_mut().add((item * self.pieces + piece) * self.shape.state) }
     }
 }
 

@@ -8,10 +8,10 @@ use cleave_core::graph::{Function, Graph, NodeId, Op, PredicateId};
 use cleave_core::tile::{DimId, DimSet};
 use std::collections::HashMap;
 
-use super::vector::{Binary, Unary};
+use super::vector::{Binary, Total, Unary};
 
 /// Elements of a register.
-pub const CHUNK: usize = 512;
+pub const CHUNK: usize = 2048;
 
 /// Where a value is.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -36,8 +36,7 @@ pub enum Work {
     Position(AxisId),
     /// Adds the first operand to a slot, or keeps the greatest, where the masks hold.
     Reduce {
-        maximum: bool,
-        propagate: bool,
+        total: Total,
         masks: Vec<u16>,
     },
 }
@@ -84,6 +83,18 @@ pub struct Group {
     pub whole: Code,
 }
 
+impl Group {
+    /// Whether no instruction from the one that writes slot `write` on reads slot `read`.
+    pub fn reads_before_it_writes(&self, read: usize, write: usize) -> bool {
+        let is = |p: &Place, slot: usize| *p == Place::Slot(slot as u16);
+        let holds = |code: &Code| {
+            let first = code.instructions.iter().position(|i| is(&i.target, write)).unwrap_or(code.instructions.len());
+            !code.instructions[first..].iter().any(|i| i.operands.iter().any(|p| is(p, read)))
+        };
+        holds(&self.masked) && holds(&self.whole)
+    }
+}
+
 /// What a group computes.
 #[derive(Clone, Debug)]
 pub enum Item {
@@ -95,8 +106,7 @@ pub enum Item {
     Reduce {
         node: NodeId,
         body: NodeId,
-        maximum: bool,
-        propagate: bool,
+        total: Total,
         predicates: Vec<NodeId>,
     },
     /// The number of elements at which the predicates hold.
@@ -150,20 +160,16 @@ impl Compiler<'_> {
                     };
                     self.places.insert(*node, place);
                 }
-                Item::Reduce { node, body, maximum, propagate, predicates } => {
+                Item::Reduce { node, body, total, predicates } => {
                     let x = self.place(*body);
                     let masks = self.masks(predicates);
                     let target = self.slot(Slot::Tile(*node));
-                    self.code.push(Instruction {
-                        work: Work::Reduce { maximum: *maximum, propagate: *propagate, masks },
-                        target,
-                        operands: [x, Place::Number(0.0)],
-                    })
+                    self.code.push(Instruction { work: Work::Reduce { total: *total, masks }, target, operands: [x, Place::Number(0.0)] })
                 }
                 Item::Count { node, predicates } => {
                     let masks = self.masks(predicates);
                     let target = self.slot(Slot::Count(*node));
-                    let work = Work::Reduce { maximum: false, propagate: false, masks };
+                    let work = Work::Reduce { total: Total::Sum, masks };
                     self.code.push(Instruction { work, target, operands: [Place::Number(1.0), Place::Number(0.0)] })
                 }
                 Item::Store { node, output, store, first } => {
@@ -173,7 +179,7 @@ impl Compiler<'_> {
                 }
             }
         }
-        allocate(without_copies(std::mem::take(&mut self.code)))
+        allocate(without_copies(fused(std::mem::take(&mut self.code))))
     }
     fn masks(&mut self, predicates: &[NodeId]) -> Vec<u16> {
         if self.masked { predicates.iter().map(|p| self.mask(*p)).collect() } else { vec![] }
@@ -329,14 +335,37 @@ impl Compiler<'_> {
     }
 }
 
-/// Where a register is only copied to memory, the instruction that makes it writes there.
-fn without_copies(code: Vec<Instruction>) -> Vec<Instruction> {
+/// How often each register is read.
+fn uses(code: &[Instruction]) -> HashMap<u16, usize> {
     let mut uses: HashMap<u16, usize> = HashMap::new();
     for p in code.iter().flat_map(|i| &i.operands) {
         if let Place::Register(r) = p {
             *uses.entry(*r).or_default() += 1
         }
     }
+    uses
+}
+
+/// A difference of which nothing but the exponential is wanted is one instruction with it.
+fn fused(code: Vec<Instruction>) -> Vec<Instruction> {
+    let uses = uses(&code);
+    let mut out: Vec<Instruction> = Vec::with_capacity(code.len());
+    for mut instruction in code {
+        if let (Work::Unary(Unary::Exp), from @ Place::Register(r)) = (&instruction.work, instruction.operands[0])
+            && uses[&r] == 1
+            && let Some(at) = out.iter().position(|i| i.target == from && i.work == Work::Binary(Binary::Subtract))
+        {
+            instruction.operands = out.remove(at).operands;
+            instruction.work = Work::Binary(Binary::ExpOfDifference)
+        }
+        out.push(instruction)
+    }
+    out
+}
+
+/// Where a register is only copied to memory, the instruction that makes it writes there.
+fn without_copies(code: Vec<Instruction>) -> Vec<Instruction> {
+    let uses = uses(&code);
     let mut out: Vec<Instruction> = Vec::with_capacity(code.len());
     for instruction in code {
         if let (Work::Unary(Unary::Copy), Place::Register(r)) = (&instruction.work, instruction.operands[0])

@@ -5,7 +5,7 @@
 //! a time; members that share a tower are moved element by element.
 use super::block::{Block, Value};
 use super::decode::{Loop, Step};
-use super::vector::{self, Operand};
+use super::vector::{self, Operand, Target, Total};
 use cleave_core::dtype::DType;
 use cleave_core::frame::{Row, Statistic, row};
 use cleave_core::graph::{FrameKind, NodeId, Op};
@@ -73,14 +73,27 @@ fn usable(block: &mut Block, frame: NodeId, from: *const f32) {
     }
 }
 
-/// The frame of the tile's keys, from the reductions that the groups before it made.
-unsafe fn of_tile(block: &Block, frame: NodeId, row: &Row, i: usize) -> f64 {
-    let part = block.part();
-    let at = |index: Option<&usize>| index.map_or(0.0, |b| unsafe { *block.buffer(*b).add(i) as f64 });
-    let x = at(part.tiles.get(&frame));
-    match row.statistic {
-        Statistic::Greatest => x,
-        Statistic::Mean => x / at(part.counts.get(&frame)),
+/// What the groups before reduced a tile's keys to: by element of the frame.
+struct Keys {
+    statistic: Statistic,
+    total: *const f32,
+    count: *const f32,
+}
+
+impl Keys {
+    fn new(block: &Block, frame: NodeId, row: &Row) -> Option<Keys> {
+        let part = block.part();
+        let at = |index: Option<usize>| index.map(|b| block.buffer(b).cast_const());
+        let (total, count) = (at(part.tiles[frame.index()])?, at(part.counts[frame.index()]));
+        Some(Keys { statistic: row.statistic, total, count: count.unwrap_or(total) })
+    }
+    /// The frame that suits the keys.
+    unsafe fn frame(&self, i: usize) -> f64 {
+        let total = unsafe { *self.total.add(i) } as f64;
+        match self.statistic {
+            Statistic::Greatest => total,
+            Statistic::Mean => total / unsafe { *self.count.add(i) } as f64,
+        }
     }
 }
 
@@ -89,8 +102,9 @@ pub fn settle(block: &mut Block, frame: NodeId, kind: FrameKind) {
     let row = row(kind);
     let (_, size) = block.packed(&block.part().layout[frame.index()]);
     let to = block.fresh(frame).pointer.cast::<f32>();
+    let Some(keys) = Keys::new(block, frame, row) else { return };
     for i in 0..size {
-        unsafe { *to.add(i) = (row.usable)(of_tile(block, frame, row, i)) as f32 }
+        unsafe { *to.add(i) = (row.usable)(keys.frame(i)) as f32 }
     }
 }
 
@@ -112,14 +126,15 @@ pub fn rebase(block: &mut Block, frame: NodeId, kind: FrameKind, the_loop: usize
     let base = block.buffer(l.buffer);
     let own = unsafe { base.add(place(&places, frame)) };
     let (_, size) = block.packed(&part.layout[frame.index()]);
-    let Some(tile) = part.tiles.get(&frame) else { return };
+    let Some(tile) = part.tiles[frame.index()] else { return };
     // the tile's statistic becomes the new frame, in place
-    let to = block.buffer(*tile);
+    let to = block.buffer(tile);
+    let Some(keys) = Keys::new(block, frame, row) else { return };
     let mut moves = false;
     for i in 0..size {
         unsafe {
             let from = *own.add(i);
-            let merged = (row.merge)(from as f64, of_tile(block, frame, row, i)) as f32;
+            let merged = (row.merge)(from as f64, keys.frame(i)) as f32;
             moves |= !same(from, merged);
             *to.add(i) = merged
         }
@@ -248,9 +263,8 @@ pub fn merge(block: &mut Block, l: &Loop, piece: *mut f32) {
             let at = place(&places, m.node);
             let maximum = matches!(part.graph().op(m.node), Op::Maximum(_));
             unsafe {
-                let into = std::slice::from_raw_parts_mut(total.add(at), size);
-                let x = std::slice::from_raw_parts(piece.add(at), size);
-                vector::accumulate(maximum, into, Operand::Slice(x))
+                let into = Target { pointer: total.add(at), pitch: 0, rows: 1, n: size };
+                vector::across(if maximum { Total::Greatest } else { Total::Sum }, into, Operand::Rows(piece.add(at), 0))
             }
         }
     }

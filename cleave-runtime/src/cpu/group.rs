@@ -1,4 +1,4 @@
-//! Runs a [`Group`]: row after row of the innermost dim, in chunks that stay in the first cache.
+//! Runs a [`Group`]: some rows of the innermost dim at a time, or a chunk of one, as many elements as stay in the first cache.
 //!
 //! In: the block with the values that the group reads. Out: the tiles that it writes, the results of its reductions, its stores. Where no
 //! position matters (no mask, no index), adjacent dims that lie one after the other in every tile are one longer dim.
@@ -6,26 +6,27 @@ use super::block::{Addressing, Block, Value, reserve};
 use super::decode::MAX_DIMS;
 use super::expression::{CHUNK, Code, Group, Instruction, Place, Slot, Work};
 use super::mask::{RowMask, Rows};
-use super::vector::{self, Operand, Unary};
+use super::stored;
+use super::vector::{self, Operand, Target, Unary};
 use cleave_core::axis::AxisId;
 use cleave_core::domain::index_at;
 use cleave_core::dtype::DType;
 use cleave_core::tile::{DimId, DimSet};
 
-/// How a slot is read or written along the innermost dim.
+/// How a slot is read or written.
 #[derive(Clone, Copy, PartialEq)]
 enum Mode {
-    /// f32, side by side.
+    /// f32, rows side by side.
     Direct,
-    /// One element for the whole row.
-    Scalar,
+    /// One element for each row.
+    Column,
     /// Through a register.
     Staged,
     /// A store that another block makes.
     Off,
 }
 
-/// A slot of the run at hand. Strides are in bytes.
+/// A slot of the run at hand. Strides are in bytes, by the group's dims.
 #[derive(Clone, Copy)]
 struct Live<'a> {
     pointer: *mut u8,
@@ -33,14 +34,13 @@ struct Live<'a> {
     strides: [isize; MAX_DIMS],
     mode: Mode,
     written: bool,
-    scalar: f32,
     staging: *mut f32,
     /// Where strides do not tell the position along some dims.
     irregular: Option<&'a Addressing>,
 }
 
-/// The dims of a run, outermost first; the last is the row.
-struct Extents {
+/// The dims of a run, outermost first; the last is along the row, the one before it from row to row.
+pub struct Extents {
     count: usize,
     lengths: [usize; MAX_DIMS],
     /// The part's dim, where dims have not been joined.
@@ -48,10 +48,19 @@ struct Extents {
     position: [usize; MAX_DIMS],
 }
 
+/// The rows at hand: `rows` of them, elements `start..start + n` of each.
+#[derive(Clone, Copy)]
+pub struct Window {
+    pub rows: usize,
+    pub start: usize,
+    pub n: usize,
+}
+
 /// What a register holds.
 #[derive(Clone, Copy)]
 enum Held {
-    Line,
+    Rows,
+    Column,
     Scalar(f32),
 }
 
@@ -59,49 +68,36 @@ impl<'a, 'b> Block<'a, 'b> {
     pub fn group(&mut self, group: &'a Group) {
         let masked = group.masks.iter().any(|m| !self.held[m.0.index()]);
         let code = if masked { &group.masked } else { &group.whole };
-        let mut slots: Vec<Live<'b>> = Vec::with_capacity(group.slots.len());
-        for s in &group.slots {
-            let live = self.live(s);
-            slots.push(live)
-        }
         let mut extents = Extents { count: group.dims.len(), lengths: [1; MAX_DIMS], dims: [DimId(0); MAX_DIMS], position: [0; MAX_DIMS] };
         for (i, d) in group.dims.iter().enumerate() {
             extents.lengths[i] = self.length(*d);
             extents.dims[i] = *d
         }
+        let mut slots: Vec<Live<'b>> = Vec::with_capacity(group.slots.len());
+        for s in &group.slots {
+            let live = self.live(s, &group.dims);
+            slots.push(live)
+        }
         if extents.lengths.contains(&0) {
             return;
         }
-        for live in &mut slots {
-            // by position in the group's dims
-            let strides = live.strides;
-            live.strides = [0; MAX_DIMS];
-            for (i, d) in group.dims.iter().enumerate() {
-                live.strides[i] = strides[d.0 as usize] * live.dtype.bytes() as isize
-            }
-        }
-        let positional = masked || slots.iter().any(|s| s.irregular.is_some()) || code.instructions.iter().any(|i| matches!(i.work, Work::Position(_)));
-        if !positional {
+        let irregular = slots.iter().any(|s| s.irregular.is_some());
+        if !masked && !irregular && !code.instructions.iter().any(|i| matches!(i.work, Work::Position(_))) {
             join(&mut extents, &mut slots)
         }
-        if extents.count == 0 {
-            extents.count = 1
-        }
-        let rows = if masked { Rows::new(self, group, &extents.dims[..extents.count]) } else { Rows::none() };
-        run(self, code, &mut slots, &mut extents, rows)
+        extents.count = extents.count.max(1);
+        let masks = if masked { Rows::new(self, group, &extents.dims[..extents.count]) } else { Rows::none() };
+        Run { block: self, code, slots, extents, masks, memory: std::ptr::null_mut(), totals: vec![] }.run(irregular)
     }
 
-    fn live(&mut self, slot: &Slot) -> Live<'b> {
+    fn live(&mut self, slot: &Slot, dims: &[DimId]) -> Live<'b> {
         let (part, context) = (self.part(), self.context);
-        let of = |v: Value, written: bool| Live {
-            pointer: v.pointer,
-            dtype: v.dtype,
-            strides: v.strides,
-            mode: Mode::Direct,
-            written,
-            scalar: 0.0,
-            staging: std::ptr::null_mut(),
-            irregular: None,
+        let of = |v: Value, written: bool| {
+            let mut strides = [0; MAX_DIMS];
+            for (s, d) in strides.iter_mut().zip(dims) {
+                *s = v.strides[d.0 as usize] * v.dtype.bytes() as isize
+            }
+            Live { pointer: v.pointer, dtype: v.dtype, strides, mode: Mode::Direct, written, staging: std::ptr::null_mut(), irregular: None }
         };
         match *slot {
             Slot::Read(n) => {
@@ -111,12 +107,11 @@ impl<'a, 'b> Block<'a, 'b> {
             }
             Slot::Write(n) => of(self.fresh(n), true),
             Slot::Tile(n) | Slot::Count(n) => {
-                let dims = &part.layout[n.index()];
-                let (strides, size) = self.packed(dims);
+                let (strides, size) = self.packed(&part.layout[n.index()]);
                 let is_count = matches!(slot, Slot::Count(_));
-                let index = if is_count { part.counts.get(&n) } else { part.tiles.get(&n) };
+                let index = if is_count { part.counts[n.index()] } else { part.tiles[n.index()] };
                 let pointer = match index {
-                    Some(b) => self.buffer(*b).cast(),
+                    Some(b) => self.buffer(b).cast(),
                     None => self.fresh(n).pointer,
                 };
                 let identity = if !is_count && part.keeps_greatest(n) { f32::NEG_INFINITY } else { 0.0 };
@@ -128,8 +123,7 @@ impl<'a, 'b> Block<'a, 'b> {
                 match &context.stores[output as usize][store as usize] {
                     Some(addressing) if !off => {
                         let s = &part.graph().outputs[output as usize].stores[store as usize];
-                        let dims: Vec<DimId> = part.source.dims_of(s.access.axes()).iter().collect();
-                        let v = self.view(addressing, &dims);
+                        let v = self.view(addressing, part.source.dims_of(s.access.axes()).iter());
                         Live { irregular: (!v.irregular.is_empty()).then_some(addressing), ..of(v, true) }
                     }
                     _ => Live { mode: Mode::Off, ..of(Value::NONE, true) },
@@ -164,362 +158,313 @@ fn join(extents: &mut Extents, slots: &mut [Live]) {
     extents.count = kept
 }
 
-fn run(block: &mut Block, code: &Code, slots: &mut [Live], extents: &mut Extents, mut rows: Rows) {
-    let inner = extents.count - 1;
-    let length = extents.lengths[inner];
-    // registers, one more for a mask, and a line for each slot
-    let lines = code.registers as usize + 1 + slots.len();
-    let memory = reserve(block.registers, lines * CHUNK);
-    let register = |r: usize| unsafe { memory.add(r * CHUNK) };
-    let mask_line = register(code.registers as usize);
-    for (i, s) in slots.iter_mut().enumerate() {
-        s.staging = register(code.registers as usize + 1 + i);
-        let irregular_row = s.irregular.is_some_and(|a| a.irregular.contains(extents.dims[inner]));
-        s.mode = match s.mode {
-            Mode::Off => Mode::Off,
-            _ if irregular_row => Mode::Staged,
-            _ if !s.written && s.strides[inner] == 0 => Mode::Scalar,
-            _ if s.dtype == DType::F32 && (s.strides[inner] == 4 || length == 1) => Mode::Direct,
-            _ => Mode::Staged,
-        }
-    }
-    let mut held = [Held::Line; 64];
-    let mut held_more = vec![];
-    if code.registers as usize > held.len() {
-        held_more.resize(code.registers as usize, Held::Line)
-    }
-    let held: &mut [Held] = if held_more.is_empty() { &mut held } else { &mut held_more };
-    let mut totals: Vec<f64> = vec![0.0; code.instructions.len()];
-    let count: usize = extents.lengths[..inner].iter().product();
-    for row in 0..count {
-        rows.start(block, &extents.position[..extents.count]);
-        for s in slots.iter_mut().filter(|s| s.mode == Mode::Scalar) {
-            let at = row_pointer(block, s, extents);
-            unsafe { vector::load(s.dtype, at, 1, std::slice::from_mut(&mut s.scalar)) }
-        }
-        for start in (0..length).step_by(CHUNK) {
-            let n = CHUNK.min(length - start);
-            for s in slots.iter().filter(|s| s.mode == Mode::Staged && !s.written) {
-                unsafe { read(block, s, extents, start, std::slice::from_raw_parts_mut(s.staging, n)) }
+pub struct Run<'r, 'a, 'b> {
+    pub block: &'r mut Block<'a, 'b>,
+    code: &'a Code,
+    slots: Vec<Live<'b>>,
+    extents: Extents,
+    pub masks: Rows<'a>,
+    /// Registers, two more for masks, and a line for each slot.
+    memory: *mut f32,
+    /// Of reductions along a row of several chunks, by instruction.
+    pub totals: Vec<f64>,
+}
+
+impl Run<'_, '_, '_> {
+    fn run(mut self, irregular: bool) {
+        let inner = self.extents.count - 1;
+        let length = self.extents.lengths[inner];
+        let lines = self.code.registers as usize + 2 + self.slots.len();
+        self.memory = reserve(self.block.registers, lines * CHUNK);
+        self.totals.resize(self.code.instructions.len(), 0.0);
+        // where strides do not tell where the next row is, it stands alone
+        let together = if irregular || length > CHUNK { 1 } else { CHUNK / length };
+        for i in 0..self.slots.len() {
+            let staging = self.register(self.code.registers as usize + 2 + i);
+            let s = &mut self.slots[i];
+            s.staging = staging;
+            let irregular_row = s.irregular.is_some_and(|a| a.irregular.contains(self.extents.dims[inner]));
+            s.mode = match s.mode {
+                Mode::Off => Mode::Off,
+                _ if irregular_row => Mode::Staged,
+                _ if !s.written && s.strides[inner] == 0 => Mode::Column,
+                _ if s.dtype == DType::F32 && (s.strides[inner] == 4 || length == 1) => Mode::Direct,
+                _ => Mode::Staged,
             }
-            for (i, instruction) in code.instructions.iter().enumerate() {
-                let operand = |p: Place| -> Operand {
-                    match p {
-                        Place::Number(x) => Operand::Scalar(x),
-                        Place::Size(a) => Operand::Scalar(block.context.extents[a.0 as usize] as f32),
-                        Place::Register(r) => match held[r as usize] {
-                            Held::Scalar(x) => Operand::Scalar(x),
-                            Held::Line => Operand::Slice(unsafe { std::slice::from_raw_parts(register(r as usize), n) }),
-                        },
-                        Place::Slot(s) => {
-                            let s = &slots[s as usize];
-                            match s.mode {
-                                Mode::Scalar => Operand::Scalar(s.scalar),
-                                Mode::Direct => Operand::Slice(unsafe { std::slice::from_raw_parts(direct(block, s, extents, start), n) }),
-                                _ => Operand::Slice(unsafe { std::slice::from_raw_parts(s.staging, n) }),
-                            }
-                        }
-                    }
-                };
-                let [a, b] = instruction.operands.map(operand);
-                if let Work::Reduce { maximum, propagate, masks } = &instruction.work {
-                    let Place::Slot(t) = instruction.target else { continue };
-                    let reduction = Reduction { maximum: *maximum, propagate: *propagate, first: start == 0, start, n, mask_line };
-                    let s = &slots[t as usize];
-                    if s.strides[inner] == 0 {
-                        reduction.along(block, &mut rows, masks, a, &mut totals[i], register(code.registers as usize + 1 + t as usize));
-                        if start + n == length {
-                            let target = row_pointer(block, s, extents).cast::<f32>();
-                            unsafe { *target = if *maximum { greater(*target, totals[i] as f32) } else { *target + totals[i] as f32 } }
-                        }
-                    } else {
-                        let target = unsafe { row_pointer(block, s, extents).offset(start as isize * s.strides[inner]).cast::<f32>() };
-                        reduction.across(block, &mut rows, masks, a, target, s.strides[inner] / 4)
-                    }
-                    continue;
+        }
+        let (rows, outer) = if inner == 0 { (1, 1) } else { (self.extents.lengths[inner - 1], self.extents.lengths[..inner - 1].iter().product()) };
+        for turn in 0..outer {
+            for row in (0..rows).step_by(together) {
+                let count = together.min(rows - row);
+                if inner > 0 {
+                    self.extents.position[inner - 1] = row
                 }
-                // where the result goes
-                let (target, slot): (*mut f32, Option<&Live>) = match instruction.target {
-                    Place::Register(r) => (register(r as usize), None),
-                    Place::Slot(s) => {
-                        let s = &slots[s as usize];
-                        match s.mode {
-                            Mode::Off => continue,
-                            Mode::Direct => (direct(block, s, extents, start), Some(s)),
-                            _ => (s.staging, Some(s)),
-                        }
-                    }
-                    _ => continue,
-                };
-                let line = unsafe { std::slice::from_raw_parts_mut(target, n) };
-                let scalar = compute(block, &mut rows, instruction, a, b, line, start, extents, mask_line);
-                match (instruction.target, scalar) {
-                    (Place::Register(r), Some(x)) => held[r as usize] = Held::Scalar(x),
-                    (Place::Register(r), None) => held[r as usize] = Held::Line,
-                    (_, Some(x)) => line.fill(x),
-                    (_, None) => {}
-                }
-                if let Some(s) = slot
-                    && s.mode == Mode::Staged
-                {
-                    unsafe { write(block, s, extents, start, std::slice::from_raw_parts(s.staging, n)) }
+                self.masks.start(self.block, &self.extents.position[..self.extents.count], count);
+                for start in (0..length).step_by(CHUNK) {
+                    self.window(Window { rows: count, start, n: CHUNK.min(length - start) })
                 }
             }
-        }
-        if row + 1 < count {
-            advance(extents, slots, inner)
-        }
-    }
-}
-
-/// The next row.
-fn advance(extents: &mut Extents, slots: &mut [Live], inner: usize) {
-    for d in (0..inner).rev() {
-        extents.position[d] += 1;
-        if extents.position[d] < extents.lengths[d] {
-            slots.iter_mut().for_each(|s| s.pointer = s.pointer.wrapping_offset(s.strides[d]));
-            return;
-        }
-        extents.position[d] = 0;
-        let back = extents.lengths[d] as isize - 1;
-        slots.iter_mut().for_each(|s| s.pointer = s.pointer.wrapping_offset(-back * s.strides[d]))
-    }
-}
-
-/// The first element of the row at hand.
-fn row_pointer(block: &Block, s: &Live, extents: &Extents) -> *mut u8 {
-    let Some(addressing) = s.irregular else { return s.pointer };
-    let outer = (0..extents.count - 1).filter(|d| addressing.irregular.contains(extents.dims[*d]));
-    let offset: isize = outer.map(|d| irregular_offset(block, addressing, extents, d, extents.position[d])).sum();
-    s.pointer.wrapping_offset(offset * s.dtype.bytes() as isize)
-}
-
-fn irregular_offset(block: &Block, addressing: &Addressing, extents: &Extents, d: usize, position: usize) -> isize {
-    let dim = extents.dims[d];
-    addressing.offset(block.part(), block.context.extents, dim, block.span(dim).start + position as i64)
-}
-
-fn direct(block: &Block, s: &Live, extents: &Extents, start: usize) -> *mut f32 {
-    row_pointer(block, s, extents).cast::<f32>().wrapping_add(start)
-}
-
-unsafe fn read(block: &Block, s: &Live, extents: &Extents, start: usize, line: &mut [f32]) {
-    let (row, inner, bytes) = (row_pointer(block, s, extents), extents.count - 1, s.dtype.bytes() as isize);
-    match s.irregular.filter(|a| a.irregular.contains(extents.dims[inner])) {
-        Some(a) => line.iter_mut().enumerate().for_each(|(i, x)| {
-            let at = irregular_offset(block, a, extents, inner, start + i);
-            unsafe { vector::load(s.dtype, row.wrapping_offset(at * bytes), 1, std::slice::from_mut(x)) }
-        }),
-        None => unsafe { vector::load(s.dtype, row.wrapping_offset(start as isize * s.strides[inner]), s.strides[inner] / bytes, line) },
-    }
-}
-
-unsafe fn write(block: &Block, s: &Live, extents: &Extents, start: usize, line: &[f32]) {
-    let (row, inner, bytes) = (row_pointer(block, s, extents), extents.count - 1, s.dtype.bytes() as isize);
-    match s.irregular.filter(|a| a.irregular.contains(extents.dims[inner])) {
-        Some(a) => line.iter().enumerate().for_each(|(i, x)| {
-            let at = irregular_offset(block, a, extents, inner, start + i);
-            unsafe { vector::store(s.dtype, row.wrapping_offset(at * bytes), 1, std::slice::from_ref(x)) }
-        }),
-        None => unsafe { vector::store(s.dtype, row.wrapping_offset(start as isize * s.strides[inner]), s.strides[inner] / bytes, line) },
-    }
-}
-
-/// One instruction on one chunk. `Some`: the result is the same everywhere, and the line was not written.
-#[allow(clippy::too_many_arguments)]
-fn compute(
-    block: &Block,
-    rows: &mut Rows,
-    instruction: &Instruction,
-    a: Operand,
-    b: Operand,
-    line: &mut [f32],
-    start: usize,
-    extents: &Extents,
-    mask_line: *mut f32,
-) -> Option<f32> {
-    let n = line.len();
-    match &instruction.work {
-        Work::Unary(op) => match a {
-            Operand::Scalar(x) => return Some(vector::unary_scalar(*op, x)),
-            Operand::Slice(x) => vector::unary(*op, line, x),
-        },
-        Work::Binary(op) => match (a, b) {
-            (Operand::Scalar(x), Operand::Scalar(y)) => return Some(vector::binary_scalar(*op, x, y)),
-            _ => vector::binary(*op, line, a, b),
-        },
-        Work::Select(mask) => match rows.chunk(*mask, start, n) {
-            RowMask::All => match a {
-                Operand::Scalar(x) => return Some(x),
-                Operand::Slice(x) => vector::unary(Unary::Copy, line, x),
-            },
-            RowMask::Nothing => return Some(0.0),
-            RowMask::Interval(from, to) => {
-                line[..from].fill(0.0);
-                line[to..].fill(0.0);
-                match a {
-                    Operand::Scalar(x) => line[from..to].fill(x),
-                    Operand::Slice(x) => line[from..to].copy_from_slice(&x[from..to]),
-                }
-            }
-            RowMask::Mixed => {
-                let mask_line = unsafe { std::slice::from_raw_parts_mut(mask_line, n) };
-                rows.fill(block, *mask, start, mask_line);
-                match a {
-                    Operand::Slice(x) => vector::choose(line, mask_line, x, 0.0),
-                    Operand::Scalar(x) => line.iter_mut().zip(&*mask_line).for_each(|(d, m)| *d = if *m != 0.0 { x } else { 0.0 }),
-                }
-            }
-        },
-        Work::Indicator(mask) => match rows.chunk(*mask, start, n) {
-            RowMask::All => return Some(1.0),
-            RowMask::Nothing => return Some(0.0),
-            _ => rows.fill(block, *mask, start, line),
-        },
-        Work::Position(axis) => return position(block, *axis, line, start, extents),
-        Work::Reduce { .. } => {}
-    }
-    None
-}
-
-fn position(block: &Block, axis: AxisId, line: &mut [f32], start: usize, extents: &Extents) -> Option<f32> {
-    let part = &block.part().source;
-    let dim = part.dim_of(axis)?;
-    let axes = &part.dim(dim).axes;
-    let at = |offset: usize| index_at(axes, axis, block.span(dim).start + offset as i64, &|a| block.context.extents[a.0 as usize]) as f32;
-    match extents.dims[..extents.count].iter().position(|d| *d == dim) {
-        Some(i) if i + 1 == extents.count => {
-            line.iter_mut().enumerate().for_each(|(j, x)| *x = at(start + j));
-            None
-        }
-        Some(i) => Some(at(extents.position[i])),
-        None => Some(at(0)),
-    }
-}
-
-fn greater(x: f32, y: f32) -> f32 {
-    vector::binary_scalar(vector::Binary::Greatest, x, y)
-}
-
-/// One reduction over one chunk.
-struct Reduction {
-    maximum: bool,
-    /// Whether a NaN makes the result NaN; a frame passes over it.
-    propagate: bool,
-    first: bool,
-    start: usize,
-    n: usize,
-    mask_line: *mut f32,
-}
-
-impl Reduction {
-    /// Where all of the masks hold in this chunk.
-    fn masked(&self, block: &Block, rows: &mut Rows, masks: &[u16]) -> RowMask {
-        let mut all = RowMask::All;
-        for &m in masks {
-            all = match (all, rows.chunk(m, self.start, self.n)) {
-                (x, RowMask::All) | (RowMask::All, x) => x,
-                (RowMask::Nothing, _) | (_, RowMask::Nothing) => RowMask::Nothing,
-                (RowMask::Interval(a, b), RowMask::Interval(c, d)) if a.max(c) < b.min(d) => RowMask::Interval(a.max(c), b.min(d)),
-                (RowMask::Interval(..), RowMask::Interval(..)) => RowMask::Nothing,
-                _ => RowMask::Mixed,
+            if turn + 1 < outer {
+                self.advance(inner - 1)
             }
         }
-        if let RowMask::Mixed = all {
-            let line = unsafe { std::slice::from_raw_parts_mut(self.mask_line, self.n) };
-            line.fill(1.0);
-            let mut one = vec![0.0; self.n];
-            for &m in masks {
-                rows.fill(block, m, self.start, &mut one);
-                line.iter_mut().zip(&one).for_each(|(l, o)| *l *= o)
-            }
-        }
-        all
     }
-    fn line(&self) -> &[f32] {
-        unsafe { std::slice::from_raw_parts(self.mask_line, self.n) }
-    }
-    /// The reduced dim is the row: adds to the row's total.
-    fn along(&self, block: &Block, rows: &mut Rows, masks: &[u16], x: Operand, total: &mut f64, line: *mut f32) {
-        if self.first {
-            *total = if self.maximum { f64::NEG_INFINITY } else { 0.0 }
-        }
-        let mask = self.masked(block, rows, masks);
-        let line = unsafe { std::slice::from_raw_parts_mut(line, self.n) };
-        let part: Operand = match (mask, x) {
-            (RowMask::Nothing, _) => return,
-            (RowMask::All, x) => x,
-            (RowMask::Interval(from, to), Operand::Slice(x)) => Operand::Slice(&x[from..to]),
-            (_, Operand::Scalar(x)) => Operand::Scalar(x),
-            (RowMask::Mixed, Operand::Slice(x)) => {
-                vector::choose(line, self.line(), x, if self.maximum { f32::NEG_INFINITY } else { 0.0 });
-                Operand::Slice(line)
-            }
-        };
-        let value = match part {
-            Operand::Slice(x) if self.maximum => {
-                if self.propagate && vector::has_nan(x) {
-                    f64::NAN
-                } else {
-                    vector::greatest(x) as f64
-                }
-            }
-            Operand::Slice(x) => vector::sum(x) as f64,
-            Operand::Scalar(x) if self.maximum => x as f64,
-            Operand::Scalar(x) => {
-                let count = match mask {
-                    RowMask::Interval(from, to) => to - from,
-                    RowMask::Mixed => self.line().iter().filter(|m| **m != 0.0).count(),
-                    _ => self.n,
-                };
-                x as f64 * count as f64
-            }
-        };
-        *total = match self.maximum {
-            false => *total + value,
-            true if total.is_nan() || value.is_nan() && self.propagate => f64::NAN,
-            true => total.max(value),
-        }
-    }
-    /// The row is kept: adds element by element.
-    fn across(&self, block: &Block, rows: &mut Rows, masks: &[u16], x: Operand, target: *mut f32, stride: isize) {
-        let (from, to) = match self.masked(block, rows, masks) {
-            RowMask::Nothing => return,
-            RowMask::Interval(from, to) => (from, to),
-            RowMask::All => (0, self.n),
-            RowMask::Mixed => {
-                for (i, m) in self.line().iter().enumerate().filter(|m| *m.1 != 0.0) {
-                    let x = match x {
-                        Operand::Scalar(x) => x,
-                        Operand::Slice(x) => x[i],
-                    };
-                    let _ = m;
-                    unsafe { self.add(target.offset(i as isize * stride), x) }
-                }
+
+    /// To the next position along the dims outside `rows`.
+    fn advance(&mut self, rows: usize) {
+        let Extents { lengths, position, .. } = &mut self.extents;
+        for d in (0..rows).rev() {
+            position[d] += 1;
+            if position[d] < lengths[d] {
+                self.slots.iter_mut().for_each(|s| s.pointer = s.pointer.wrapping_offset(s.strides[d]));
                 return;
             }
-        };
-        if stride == 1 && (self.propagate || !self.maximum) {
-            let x = match x {
-                Operand::Slice(x) => Operand::Slice(&x[from..to]),
-                x => x,
-            };
-            return vector::accumulate(self.maximum, unsafe { std::slice::from_raw_parts_mut(target.add(from), to - from) }, x);
-        }
-        for i in from..to {
-            let x = match x {
-                Operand::Scalar(x) => x,
-                Operand::Slice(x) => x[i],
-            };
-            unsafe { self.add(target.offset(i as isize * stride), x) }
+            position[d] = 0;
+            let back = lengths[d] as isize - 1;
+            self.slots.iter_mut().for_each(|s| s.pointer = s.pointer.wrapping_offset(-back * s.strides[d]))
         }
     }
-    unsafe fn add(&self, target: *mut f32, x: f32) {
+
+    fn register(&self, r: usize) -> *mut f32 {
+        self.memory.wrapping_add(r * CHUNK)
+    }
+    /// Two lines for masks.
+    #[expect(clippy::mut_from_ref, reason = "scratch of the caller alone, which ends its use before it asks again")]
+    pub fn mask_lines(&self, n: usize) -> (&mut [f32], &mut [f32]) {
+        let line = |i: usize| unsafe { std::slice::from_raw_parts_mut(self.register(self.code.registers as usize + i), n) };
+        (line(0), line(1))
+    }
+    /// The length of a row.
+    pub fn length(&self) -> usize {
+        self.extents.lengths[self.inner()]
+    }
+    /// Whether a reduction to a slot runs along the rows.
+    pub fn runs_along(&self, slot: usize) -> bool {
+        self.slots[slot].strides[self.inner()] == 0
+    }
+    /// Elements from one of a slot to the next along a row, and from row to row.
+    pub fn inner_stride(&self, slot: usize) -> isize {
+        self.slots[slot].strides[self.inner()] / 4
+    }
+    pub fn slot_pitch(&self, slot: usize) -> isize {
+        self.row_stride(&self.slots[slot]) / 4
+    }
+    /// Where row `r` of those at hand begins in a slot of f32.
+    pub fn slot_row(&self, slot: usize, r: usize) -> *mut f32 {
+        let s = &self.slots[slot];
+        self.row_pointer(s).wrapping_offset(r as isize * self.row_stride(s)).cast()
+    }
+    fn inner(&self) -> usize {
+        self.extents.count - 1
+    }
+    /// Bytes from a row to the next.
+    fn row_stride(&self, s: &Live) -> isize {
+        if self.inner() == 0 { 0 } else { s.strides[self.inner() - 1] }
+    }
+    /// The first element of the first row at hand.
+    fn row_pointer(&self, s: &Live) -> *mut u8 {
+        let (inner, e) = (self.inner(), &self.extents);
+        let Some(addressing) = s.irregular else {
+            return if inner == 0 { s.pointer } else { s.pointer.wrapping_offset(s.strides[inner - 1] * e.position[inner - 1] as isize) };
+        };
+        let row = if inner == 0 { 0 } else { s.strides[inner - 1] * e.position[inner - 1] as isize };
+        let outer = (0..inner).filter(|d| addressing.irregular.contains(e.dims[*d]));
+        let offset: isize = outer.map(|d| self.irregular_offset(addressing, d, e.position[d])).sum();
+        s.pointer.wrapping_offset(row + offset * s.dtype.bytes() as isize)
+    }
+    fn irregular_offset(&self, addressing: &Addressing, d: usize, position: usize) -> isize {
+        let dim = self.extents.dims[d];
+        addressing.offset(self.block.part(), self.block.context.extents, dim, self.block.span(dim).start + position as i64)
+    }
+    fn direct(&self, s: &Live, w: Window) -> *mut f32 {
+        self.row_pointer(s).cast::<f32>().wrapping_add(w.start)
+    }
+    fn each_row(&self, s: &Live, w: Window, mut row: impl FnMut(usize, *mut u8, isize)) {
+        let (pointer, bytes) = (self.row_pointer(s), s.dtype.bytes() as isize);
+        let inner = s.strides[self.inner()];
+        for r in 0..w.rows {
+            row(r, pointer.wrapping_offset(r as isize * self.row_stride(s) + w.start as isize * inner), inner / bytes)
+        }
+    }
+    /// A row whose positions strides do not tell, stretch by stretch: where each begins, its stride, and its place in the row.
+    fn stretches(&self, s: &Live, addressing: &Addressing, w: Window, mut visit: impl FnMut(*mut u8, isize, std::ops::Range<usize>)) {
+        let (row, dim) = (self.row_pointer(s), self.extents.dims[self.inner()]);
+        let (block, mut i) = (&*self.block, 0);
+        while i < w.n {
+            let position = block.span(dim).start + (w.start + i) as i64;
+            let run = addressing.stretch(block.part(), block.context.extents, dim, position);
+            let end = w.n.min(i.saturating_add(run.length));
+            visit(row.wrapping_offset(run.offset * s.dtype.bytes() as isize), run.stride, i..end);
+            i = end
+        }
+    }
+    fn irregular_row<'s>(&self, s: &Live<'s>) -> Option<&'s Addressing> {
+        s.irregular.filter(|a| a.irregular.contains(self.extents.dims[self.inner()]))
+    }
+    unsafe fn read(&self, s: &Live, w: Window) {
+        let line = |from: usize, n: usize| unsafe { std::slice::from_raw_parts_mut(s.staging.add(from), n) };
+        match (s.mode, self.irregular_row(s)) {
+            (_, Some(a)) => self.stretches(s, a, w, |at, stride, part| unsafe { stored::load(s.dtype, at, stride, line(part.start, part.len())) }),
+            (Mode::Column, None) => unsafe { stored::load(s.dtype, self.row_pointer(s), self.row_stride(s) / s.dtype.bytes() as isize, line(0, w.rows)) },
+            _ => self.each_row(s, w, |r, at, stride| unsafe { stored::load(s.dtype, at, stride, line(r * w.n, w.n)) }),
+        }
+    }
+    unsafe fn write(&self, s: &Live, w: Window) {
+        let line = |from: usize, n: usize| unsafe { std::slice::from_raw_parts(s.staging.add(from), n) };
+        match self.irregular_row(s) {
+            Some(a) => self.stretches(s, a, w, |at, stride, part| unsafe { stored::store(s.dtype, at, stride, line(part.start, part.len())) }),
+            None => self.each_row(s, w, |r, at, stride| unsafe { stored::store(s.dtype, at, stride, line(r * w.n, w.n)) }),
+        }
+    }
+
+    fn window(&mut self, w: Window) {
+        for s in self.slots.iter().filter(|s| !s.written && matches!(s.mode, Mode::Staged | Mode::Column)) {
+            unsafe { self.read(s, w) }
+        }
+        let mut held = [Held::Rows; 16];
+        let mut more = vec![];
+        if self.code.registers as usize > held.len() {
+            more.resize(self.code.registers as usize, Held::Rows)
+        }
+        let held: &mut [Held] = if more.is_empty() { &mut held } else { &mut more };
+        let code = self.code;
+        for (i, instruction) in code.instructions.iter().enumerate() {
+            let [a, b] = instruction.operands.map(|p| self.operand(p, held, w));
+            if let (Work::Reduce { total, masks }, Place::Slot(t)) = (&instruction.work, instruction.target) {
+                self.reduce(i, *total, masks, a, t as usize, w);
+                continue;
+            }
+            match instruction.target {
+                Place::Register(r) => {
+                    let line = self.register(r as usize);
+                    held[r as usize] = self.compute(instruction, a, b, Target { pointer: line, pitch: w.n as isize, rows: w.rows, n: w.n }, true, w)
+                }
+                Place::Slot(s) => {
+                    let s = self.slots[s as usize];
+                    let target = match s.mode {
+                        Mode::Off => continue,
+                        Mode::Direct => Target { pointer: self.direct(&s, w), pitch: self.row_stride(&s) / 4, rows: w.rows, n: w.n },
+                        _ => Target { pointer: s.staging, pitch: w.n as isize, rows: w.rows, n: w.n },
+                    };
+                    self.compute(instruction, a, b, target, false, w);
+                    if s.mode == Mode::Staged {
+                        unsafe { self.write(&s, w) }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn operand(&self, p: Place, held: &[Held], w: Window) -> Operand {
+        match p {
+            Place::Number(x) => Operand::Scalar(x),
+            Place::Size(a) => Operand::Scalar(self.block.context.extents[a.0 as usize] as f32),
+            Place::Register(r) => match held[r as usize] {
+                Held::Scalar(x) => Operand::Scalar(x),
+                Held::Column => Operand::Column(self.register(r as usize)),
+                Held::Rows => Operand::Rows(self.register(r as usize), w.n as isize),
+            },
+            Place::Slot(s) => {
+                let s = &self.slots[s as usize];
+                match s.mode {
+                    Mode::Direct => Operand::Rows(self.direct(s, w), self.row_stride(s) / 4),
+                    Mode::Column if w.rows == 1 => Operand::Scalar(unsafe { *s.staging }),
+                    Mode::Column => Operand::Column(s.staging),
+                    _ => Operand::Rows(s.staging, w.n as isize),
+                }
+            }
+        }
+    }
+
+    /// One instruction on the rows at hand. What is the same along rows stays a column or a number, if the target may be one (`narrow`).
+    fn compute(&mut self, instruction: &Instruction, a: Operand, b: Operand, mut to: Target, narrow: bool, w: Window) -> Held {
+        let of_columns = |x: Operand| if let Operand::Column(x) = x { Operand::Rows(x, 0) } else { x };
+        let is_rows = |x: Operand| matches!(x, Operand::Rows(..));
+        let as_column = Target { pointer: to.pointer, pitch: 0, rows: 1, n: w.rows };
+        // rows that lie one after the other are one
+        let dense = |x: Operand| match x {
+            Operand::Rows(_, pitch) => pitch == w.n as isize,
+            Operand::Column(_) => false,
+            Operand::Scalar(_) => true,
+        };
+        let joined = Target { pitch: 0, rows: 1, n: w.rows * w.n, ..to };
+        let dense_target = to.pitch == w.n as isize;
+        match &instruction.work {
+            Work::Unary(op) => match a {
+                Operand::Scalar(x) if narrow => return Held::Scalar(vector::unary_scalar(*op, x)),
+                Operand::Column(_) if narrow => {
+                    unsafe { vector::unary(*op, as_column, of_columns(a)) };
+                    return Held::Column;
+                }
+                _ => {
+                    if dense(a) && dense_target {
+                        to = joined
+                    }
+                    unsafe { vector::unary(*op, to, a) }
+                }
+            },
+            Work::Binary(op) => match (a, b) {
+                (Operand::Scalar(x), Operand::Scalar(y)) if narrow => return Held::Scalar(vector::binary_scalar(*op, x, y)),
+                _ if narrow && !is_rows(a) && !is_rows(b) => {
+                    unsafe { vector::binary(*op, as_column, of_columns(a), of_columns(b)) };
+                    return Held::Column;
+                }
+                _ => {
+                    if dense(a) && dense(b) && dense_target {
+                        to = joined
+                    }
+                    unsafe { vector::binary(*op, to, a, b) }
+                }
+            },
+            Work::Select(mask) => (0..w.rows).for_each(|r| self.select(*mask, a, to, r, w)),
+            Work::Indicator(mask) => {
+                for r in 0..w.rows {
+                    let line = unsafe { std::slice::from_raw_parts_mut(to.pointer.offset(r as isize * to.pitch), w.n) };
+                    self.masks.fill(self.block, *mask, r, w.start, line)
+                }
+            }
+            Work::Position(axis) => self.position(*axis, to, w),
+            Work::Reduce { .. } => {}
+        }
+        Held::Rows
+    }
+
+    /// The operand where the mask holds in row `r`, else 0.
+    fn select(&self, mask: u16, a: Operand, to: Target, r: usize, w: Window) {
+        let row = Target { pointer: to.pointer.wrapping_offset(r as isize * to.pitch), pitch: 0, rows: 1, n: w.n };
+        let part = |from: usize, to: usize| Target { pointer: row.pointer.wrapping_add(from), n: to - from, ..row };
+        let (from, end) = match self.masks.chunk(mask, r, w.start, w.n) {
+            RowMask::All => (0, w.n),
+            RowMask::Nothing => (w.n, w.n),
+            RowMask::Interval(from, end) => (from, end),
+            RowMask::Mixed => {
+                let (line, _) = self.mask_lines(w.n);
+                self.masks.fill(self.block, mask, r, w.start, line);
+                return unsafe { vector::choose(row, line, a.at(r, 0), 0.0) };
+            }
+        };
         unsafe {
-            *target = match (self.maximum, self.propagate) {
-                (false, _) => *target + x,
-                (true, true) => greater(*target, x),
-                (true, false) => target.read().max(x),
+            part(0, from).fill(0.0);
+            part(end, w.n).fill(0.0);
+            vector::unary(Unary::Copy, part(from, end), a.at(r, from))
+        }
+    }
+
+    fn position(&self, axis: AxisId, to: Target, w: Window) {
+        let (block, e, inner) = (&*self.block, &self.extents, self.inner());
+        let part = &block.part().source;
+        let Some(dim) = part.dim_of(axis) else { return unsafe { to.fill(0.0) } };
+        let axes = &part.dim(dim).axes;
+        let at = |offset: usize| index_at(axes, axis, block.span(dim).start + offset as i64, &|a| block.context.extents[a.0 as usize]) as f32;
+        let found = e.dims[..e.count].iter().position(|d| *d == dim);
+        for r in 0..w.rows {
+            let line = unsafe { std::slice::from_raw_parts_mut(to.pointer.offset(r as isize * to.pitch), w.n) };
+            match found {
+                Some(i) if i == inner => line.iter_mut().enumerate().for_each(|(j, x)| *x = at(w.start + j)),
+                Some(i) if i + 1 == inner => line.fill(at(e.position[i] + r)),
+                Some(i) => line.fill(at(e.position[i])),
+                None => line.fill(at(0)),
             }
         }
     }

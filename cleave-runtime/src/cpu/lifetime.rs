@@ -33,12 +33,14 @@ struct Survey<'a> {
     events: Vec<Event>,
     /// Kept values with the dim that they span wholly.
     kept: Vec<(NodeId, DimId, usize)>,
+    /// Groups by their position.
+    groups: Vec<(usize, &'a Group)>,
 }
 
 pub fn assign(part: &mut Part) {
-    let mut survey = Survey { part, position: 0, around: vec![], spans: vec![], entered: vec![], events: vec![], kept: vec![] };
+    let mut survey = Survey { part, position: 0, around: vec![], spans: vec![], entered: vec![], events: vec![], kept: vec![], groups: vec![] };
     survey.walk(&part.body);
-    let Survey { spans, events, kept, .. } = survey;
+    let Survey { spans, events, kept, groups, .. } = survey;
     let mut order: Vec<Holds> = vec![];
     for e in &events {
         if !order.contains(&e.holds) {
@@ -71,19 +73,39 @@ pub fn assign(part: &mut Part) {
             }
         };
         places.push(holds);
-        buffers.push(Buffer { tiles, whole: keep.map(|k| k.1), first, last })
+        buffers.push(Buffer { tiles, whole: keep.map(|k| k.1), first, last, instead_of: None })
     }
+    replace(&mut buffers, &places, &groups);
     part.buffers = buffers;
     for (i, holds) in places.into_iter().enumerate() {
         match holds {
             Holds::Value(n) => part.values[n.index()] = Some(i),
-            Holds::Tile(n) => {
-                part.tiles.insert(n, i);
-            }
-            Holds::Count(n) => {
-                part.counts.insert(n, i);
-            }
+            Holds::Tile(n) => part.tiles[n.index()] = Some(i),
+            Holds::Count(n) => part.counts[n.index()] = Some(i),
             Holds::States(l) => set_buffer(&mut part.body, l, i),
+        }
+    }
+}
+
+/// Lets what a group writes take the place of a value that it is the last to read, if in the group's code every reading comes before.
+fn replace(buffers: &mut [Buffer], places: &[Holds], groups: &[(usize, &Group)]) {
+    for &(position, group) in groups {
+        for (w, written) in group.slots.iter().enumerate() {
+            let Slot::Write(node) = written else { continue };
+            let Some(new) = places.iter().position(|p| *p == Holds::Value(*node)) else { continue };
+            let fits = |(r, read): (usize, &Slot)| {
+                let Slot::Read(node) = read else { return None };
+                let old = places.iter().position(|p| *p == Holds::Value(*node))?;
+                let alike = buffers[old].tiles == buffers[new].tiles && buffers[old].whole.is_none() && buffers[new].whole.is_none();
+                let ends = buffers[old].last == position && buffers[new].first == position && buffers[old].first < position;
+                (alike && ends && group.reads_before_it_writes(r, w)).then_some(old)
+            };
+            let found = group.slots.iter().enumerate().find_map(fits);
+            if let Some(old) = found {
+                let root = buffers[old].instead_of.unwrap_or(old);
+                buffers[new].instead_of = Some(root);
+                buffers[root].last = buffers[new].last.max(buffers[root].last)
+            }
         }
     }
 }
@@ -135,7 +157,7 @@ impl<'a> Survey<'a> {
             self.position += 1;
             match s {
                 // a copy as f32, where one is needed
-                Step::Load(n) => self.event(Holds::Value(*n)),
+                Step::Load { node, .. } => self.event(Holds::Value(*node)),
                 Step::Recall(node) => self.read(*node),
                 Step::Group(g) => self.group(g),
                 Step::Contract { node, x, y, fold, .. } => {
@@ -190,7 +212,8 @@ impl<'a> Survey<'a> {
             }
         }
     }
-    fn group(&mut self, g: &Group) {
+    fn group(&mut self, g: &'a Group) {
+        self.groups.push((self.position, g));
         for s in &g.slots {
             match s {
                 Slot::Read(n) => self.read(*n),

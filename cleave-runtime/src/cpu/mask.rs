@@ -1,9 +1,10 @@
-//! Masks of partial tiles: for each row where a predicate holds along it. Affine atoms give intervals; a predicate that is no interval
-//! along the row (a union, a table or a packed dim along it) is evaluated element by element.
+//! Masks of partial tiles: for each row where a predicate holds along it. Affine atoms give intervals, whose ends move evenly from row to row; a
+//! predicate that is no interval along the row (a union, a table or a packed dim along it) is evaluated element by element.
 use super::block::Block;
 use super::expression::Group;
 use cleave_core::axis::AxisId;
 use cleave_core::domain::index_at;
+use cleave_core::graph::NodeId;
 use cleave_core::predicate::{Atom, Predicate};
 use cleave_core::tile::DimId;
 
@@ -16,7 +17,20 @@ pub enum RowMask {
     Mixed,
 }
 
-/// The masks of a group at the row at hand.
+impl RowMask {
+    /// Where both hold.
+    pub fn and(self, other: RowMask) -> RowMask {
+        match (self, other) {
+            (x, RowMask::All) | (RowMask::All, x) => x,
+            (RowMask::Nothing, _) | (_, RowMask::Nothing) => RowMask::Nothing,
+            (RowMask::Interval(a, b), RowMask::Interval(c, d)) if a.max(c) < b.min(d) => RowMask::Interval(a.max(c), b.min(d)),
+            (RowMask::Interval(..), RowMask::Interval(..)) => RowMask::Nothing,
+            _ => RowMask::Mixed,
+        }
+    }
+}
+
+/// The masks of a group at the rows at hand.
 pub struct Rows<'a> {
     masks: Vec<Mask<'a>>,
     dims: Vec<DimId>,
@@ -26,7 +40,15 @@ pub struct Rows<'a> {
 struct Mask<'a> {
     predicate: &'a Predicate,
     held: bool,
-    row: RowMask,
+    rows: Vec<RowMask>,
+}
+
+/// An atom along row `r`: `base + step * r + slope * position`.
+#[derive(Clone, Copy)]
+struct Affine {
+    base: i64,
+    step: i64,
+    slope: i64,
 }
 
 impl<'a> Rows<'a> {
@@ -35,81 +57,108 @@ impl<'a> Rows<'a> {
     }
     pub fn new(block: &Block<'a, '_>, group: &'a Group, dims: &[DimId]) -> Self {
         let graph = block.part().graph();
-        let masks = group.masks.iter().map(|(node, p)| Mask { predicate: graph.predicate(*p), held: block.held[node.index()], row: RowMask::All });
-        Rows { masks: masks.collect(), dims: dims.to_vec(), position: vec![0; dims.len()] }
+        let mask = |&(node, p): &_| Mask { predicate: graph.predicate(p), held: block.held[NodeId::index(node)], rows: vec![] };
+        Rows { masks: group.masks.iter().map(mask).collect(), dims: dims.to_vec(), position: vec![0; dims.len()] }
     }
-    /// Moves to the row at `position`.
-    pub fn start(&mut self, block: &Block, position: &[usize]) {
+    /// Moves to the `count` rows from `position` on.
+    pub fn start(&mut self, block: &Block, position: &[usize], count: usize) {
         if self.masks.is_empty() {
             return;
         }
         self.position.copy_from_slice(position);
         for i in 0..self.masks.len() {
-            if !self.masks[i].held {
-                self.masks[i].row = self.row(block, self.masks[i].predicate)
+            let mut rows = std::mem::take(&mut self.masks[i].rows);
+            rows.clear();
+            if self.masks[i].held {
+                rows.resize(count, RowMask::All)
+            } else {
+                self.fill_rows(block, self.masks[i].predicate, count, &mut rows)
             }
+            self.masks[i].rows = rows
         }
     }
-    fn index(&self, block: &Block, axis: AxisId, along: usize) -> i64 {
+    fn index(&self, block: &Block, axis: AxisId, row: usize, along: usize) -> i64 {
         let part = &block.part().source;
         let Some(dim) = part.dim_of(axis) else { return 0 };
+        let last = self.dims.len() - 1;
         let offset = match self.dims.iter().position(|d| *d == dim) {
-            Some(i) if i + 1 == self.dims.len() => along,
+            Some(i) if i == last => along,
+            Some(i) if i + 1 == last => self.position[i] + row,
             Some(i) => self.position[i],
             None => 0,
         };
         index_at(&part.dim(dim).axes, axis, block.span(dim).start + offset as i64, &|a| block.context.extents[a.0 as usize])
     }
-    fn row(&self, block: &Block, predicate: &Predicate) -> RowMask {
-        let Some(inner) = self.dims.last() else { return RowMask::Mixed };
+    fn fill_rows(&self, block: &Block, predicate: &Predicate, count: usize, rows: &mut Vec<RowMask>) {
+        let Some(inner) = self.dims.last() else { return rows.resize(count, RowMask::Mixed) };
         let length = block.length(*inner);
-        match &predicate.clauses[..] {
-            [] => RowMask::Nothing,
-            [clause] => {
-                let (mut from, mut to) = (0i64, length as i64);
-                for atom in clause {
-                    let Some((base, slope)) = self.affine(block, atom, *inner) else { return RowMask::Mixed };
-                    match slope {
-                        0 if base < 0 => return RowMask::Nothing,
-                        0 => {}
-                        // base + slope * i >= 0
-                        k if k > 0 => from = from.max(-base.div_euclid(k)),
-                        k => to = to.min(base.div_euclid(-k) + 1),
+        let clause = match &predicate.clauses[..] {
+            [] => return rows.resize(count, RowMask::Nothing),
+            [clause] => clause,
+            _ => return rows.resize(count, RowMask::Mixed),
+        };
+        rows.resize(count, RowMask::All);
+        for atom in clause {
+            match self.affine(block, atom, count) {
+                Some(a) => rows.iter_mut().enumerate().for_each(|(r, row)| *row = row.and(holds(a.base + a.step * r as i64, a.slope, length))),
+                None => {
+                    for (r, row) in rows.iter_mut().enumerate() {
+                        let here = self.at_row(block, atom, r).map_or(RowMask::Mixed, |(base, slope)| holds(base, slope, length));
+                        *row = row.and(here)
                     }
                 }
-                interval(from, to, length)
             }
-            _ => RowMask::Mixed,
         }
     }
-    /// An atom along the row as `base + slope * position`.
-    fn affine(&self, block: &Block, atom: &Atom, inner: DimId) -> Option<(i64, i64)> {
-        let part = &block.part().source;
-        let long: Vec<AxisId> = part.dim(inner).axes.iter().copied().filter(|a| block.context.extents[a.0 as usize] > 1).collect();
-        let varies = |a: AxisId| long.contains(&a);
+    /// Whether a dim's position is its one axis's index.
+    fn is_plain(&self, block: &Block, dim: DimId) -> bool {
+        block.part().source.dim(dim).axes.iter().filter(|a| block.context.extents[a.0 as usize] > 1).count() <= 1
+    }
+    /// An atom over all rows, if it is affine along them.
+    fn affine(&self, block: &Block, atom: &Atom, count: usize) -> Option<Affine> {
+        let (base, slope) = self.at_row(block, atom, 0)?;
+        if count == 1 {
+            return Some(Affine { base, step: 0, slope });
+        }
+        let row_dim = self.dims[self.dims.len().checked_sub(2)?];
+        let axes = &block.part().source.dim(row_dim).axes;
+        let varies = |a: AxisId| axes.contains(&a);
+        let quotients = atom.quotients.iter().any(|(q, _)| q.of.free().iter().any(varies));
+        if quotients || !self.is_plain(block, row_dim) || atom.tables.iter().any(|(t, _)| t.access.axes().iter().any(varies)) {
+            return None;
+        }
+        let step = self.at_row(block, atom, 1)?.0 - base;
+        Some(Affine { base, step, slope })
+    }
+    /// An atom along a row as `base + slope * position`.
+    fn at_row(&self, block: &Block, atom: &Atom, row: usize) -> Option<(i64, i64)> {
+        let inner = *self.dims.last()?;
+        let axes = &block.part().source.dim(inner).axes;
+        let varies = |a: AxisId| axes.contains(&a) && block.context.extents[a.0 as usize] > 1;
         let quotients = atom.quotients.iter().any(|(q, _)| q.of.free().iter().any(varies));
         if quotients || atom.tables.iter().any(|(t, _)| t.access.axes().iter().any(varies)) {
             return None;
         }
         let slope = match atom.indices.iter().find(|(a, _)| varies(*a)) {
             None => 0,
-            Some(_) if long.len() > 1 => return None,
+            Some(_) if !self.is_plain(block, inner) => return None,
             Some((_, k)) => *k,
         };
-        let base = atom.value(&|a| self.index(block, a, 0), &|a| block.context.extents[a.0 as usize], &|t| block.table(t, &|a| self.index(block, a, 0)));
+        let index = |a: AxisId| self.index(block, a, row, 0);
+        let base = atom.value(&index, &|a| block.context.extents[a.0 as usize], &|t| block.table(t, &index));
         Some((base, slope))
     }
-    /// Where a mask holds in positions `start..start + n`, from `start` on.
-    pub fn chunk(&self, mask: u16, start: usize, n: usize) -> RowMask {
-        match self.masks[mask as usize].row {
+    /// Where a mask holds in positions `start..start + n` of row `row`, from `start` on.
+    pub fn chunk(&self, mask: u16, row: usize, start: usize, n: usize) -> RowMask {
+        match self.masks[mask as usize].rows[row] {
             RowMask::Interval(from, to) => interval(from as i64 - start as i64, to as i64 - start as i64, n),
             other => other,
         }
     }
     /// 1 where a mask holds, else 0.
-    pub fn fill(&self, block: &Block, mask: u16, start: usize, line: &mut [f32]) {
+    pub fn fill(&self, block: &Block, mask: u16, row: usize, start: usize, line: &mut [f32]) {
         let m = &self.masks[mask as usize];
-        match self.chunk(mask, start, line.len()) {
+        match self.chunk(mask, row, start, line.len()) {
             RowMask::All => line.fill(1.0),
             RowMask::Nothing => line.fill(0.0),
             RowMask::Interval(from, to) => {
@@ -118,12 +167,22 @@ impl<'a> Rows<'a> {
             }
             RowMask::Mixed => {
                 for (i, x) in line.iter_mut().enumerate() {
-                    let index = |a: AxisId| self.index(block, a, start + i);
+                    let index = |a: AxisId| self.index(block, a, row, start + i);
                     let holds = m.predicate.holds(&index, &|a| block.context.extents[a.0 as usize], &|t| block.table(t, &index));
                     *x = holds as u8 as f32
                 }
             }
         }
+    }
+}
+
+/// Where `base + slope * position >= 0`.
+fn holds(base: i64, slope: i64, length: usize) -> RowMask {
+    match slope {
+        0 if base < 0 => RowMask::Nothing,
+        0 => RowMask::All,
+        k if k > 0 => interval(-base.div_euclid(k), length as i64, length),
+        k => interval(0, base.div_euclid(-k) + 1, length),
     }
 }
 

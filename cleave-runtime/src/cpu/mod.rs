@@ -17,7 +17,11 @@ mod functions;
 mod group;
 mod lifetime;
 mod mask;
+mod product;
+mod reduce;
 mod skinny;
+mod stored;
+mod threads;
 mod vector;
 
 use block::Scratch;
@@ -25,7 +29,9 @@ use cleave_core::axis::AxisId;
 use cleave_core::dtype::DType;
 use cleave_core::plan::Tiles;
 use cleave_core::tile::Program;
+pub use execute::Prepared;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Why a program cannot be run.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
@@ -83,6 +89,8 @@ pub struct Decoded {
     inputs: usize,
     outputs: usize,
     signature: Signature,
+    /// See [`loaded`](Decoded::loaded).
+    loaded: AtomicU64,
     /// Memory of threads, kept from call to call.
     idle: Mutex<Vec<Scratch>>,
 }
@@ -111,13 +119,26 @@ impl Decoded {
             inputs,
             outputs,
             signature,
+            loaded: AtomicU64::new(0),
             idle: Mutex::default(),
         })
     }
     /// Runs the program. `tiles[launch][part][dim]`; `pieces`: in how many the loop of a part that may be split is cut (1: not).
     /// Extents may be 0. Stride gaps and what lies beyond the reach of a loop's predicates are not read.
     pub fn run(&self, tiles: &Tiles, pieces: usize, extents: &[i64], tensors: &Tensors) -> Result<(), ExecuteError> {
-        execute::run(self, tiles, pieces, extents, tensors)
+        self.run_prepared(&self.prepare(tiles, pieces, extents)?, tensors)
+    }
+    /// What [`run`](Decoded::run) makes of tiles, pieces and extents, for any number of calls.
+    pub fn prepare(&self, tiles: &Tiles, pieces: usize, extents: &[i64]) -> Result<Prepared, ExecuteError> {
+        execute::prepare(self, tiles, pieces, extents)
+    }
+    pub fn run_prepared(&self, prepared: &Prepared, tensors: &Tensors) -> Result<(), ExecuteError> {
+        execute::run(self, prepared, tensors)
+    }
+
+    /// Elements that load statements have read in all runs so far: what the cost model counts as `loads`.
+    pub fn loaded(&self) -> u64 {
+        self.loaded.load(Ordering::Relaxed)
     }
 
     fn check(&self, tensors: &Tensors) -> Result<(), ExecuteError> {

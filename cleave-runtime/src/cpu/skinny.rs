@@ -1,14 +1,20 @@
 //! Matrix products with at most four rows on one side: `c[r][j] += sum_k a[r][k] * b[k][j]`, bound by the memory that holds `b`. It is read once,
-//! in place and in its storage type, along whichever of `j` and `k` is contiguous. Sums are blocked: 512 addends a block.
+//! in place and in its storage type, along whichever of `j` and `k` is contiguous, line after line as far as that goes.
 #![expect(clippy::needless_range_loop, reason = "one index over several arrays of a block, unrolled")]
+use super::block::{Line, reserve};
+use super::stored::{self, Stored, with_stored};
 use super::vector;
 use cleave_core::dtype::DType;
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 
 /// Rows that one pass over `b` serves.
 pub const ROWS: usize = 4;
-/// Elements of a block along the contracted dim or along `j`.
-const BLOCK: usize = 512;
+/// Numbers of `a` held at a time, of all rows together; sums are blocked by them.
+const HELD: usize = 4096;
+/// Columns of a block whose sums stay in the first cache.
+const COLUMNS: usize = 512;
+/// Lines of `b` that are added to those sums at a time.
+const LINES: usize = 4;
 
 /// Strides in elements.
 #[derive(Clone, Copy)]
@@ -16,7 +22,8 @@ pub struct Product {
     pub rows: usize,
     pub columns: usize,
     pub depth: usize,
-    pub a: *const f32,
+    pub a: *const u8,
+    pub a_type: DType,
     pub a_row: isize,
     pub a_depth: isize,
     pub b: *const u8,
@@ -33,60 +40,70 @@ pub fn fits(b_depth: isize, b_column: isize) -> bool {
     b_depth == 1 || b_column == 1
 }
 
-/// Adds the product to `c`.
+/// Adds the product to `c`. `scratch` holds copies.
 ///
 /// # Safety
 /// All elements that the strides reach are valid, `c` overlaps neither operand, `rows` is at most [`ROWS`], and [`fits`] holds.
-pub unsafe fn add(p: Product) {
-    unsafe {
-        match (p.b_column == 1, p.rows) {
-            (_, 0) => {}
-            (true, 1) => along_columns::<1>(p),
-            (true, 2) => along_columns::<2>(p),
-            (true, 3) => along_columns::<3>(p),
-            (true, _) => along_columns::<4>(p),
-            (false, 1) => along_depth::<1, 4>(p),
-            (false, 2) => along_depth::<2, 4>(p),
-            (false, 3) => along_depth::<3, 2>(p),
-            (false, _) => along_depth::<4, 2>(p),
+pub unsafe fn add(p: Product, scratch: &mut Vec<Line>) {
+    let memory = reserve(scratch, HELD + ROWS * COLUMNS);
+    vector::arch().dispatch(Added { p, memory })
+}
+
+struct Added {
+    p: Product,
+    memory: *mut f32,
+}
+
+impl WithSimd for Added {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Added { p, memory } = self;
+        unsafe {
+            with_stored!(p.b_type, T => match (p.b_column == 1, p.rows) {
+                (_, 0) => {}
+                (true, 1) => along_columns::<S, T, 1>(simd, p, memory),
+                (true, 2) => along_columns::<S, T, 2>(simd, p, memory),
+                (true, 3) => along_columns::<S, T, 3>(simd, p, memory),
+                (true, _) => along_columns::<S, T, 4>(simd, p, memory),
+                (false, 1) => along_depth::<S, T, 1, 1, 4>(simd, p, memory),
+                (false, 2) => along_depth::<S, T, 2, 2, 2>(simd, p, memory),
+                (false, 3) => along_depth::<S, T, 3, 2, 1>(simd, p, memory),
+                (false, _) => along_depth::<S, T, 4, 2, 1>(simd, p, memory),
+            })
         }
     }
 }
 
-/// The rows of `a`, from `depth` on, side by side.
-unsafe fn gather<const R: usize>(p: &Product, depth: usize, a: &mut [[f32; BLOCK]; R], n: usize) {
-    for (r, row) in a.iter_mut().enumerate() {
-        unsafe { vector::load(DType::F32, p.a.offset(r as isize * p.a_row + depth as isize * p.a_depth).cast(), p.a_depth, &mut row[..n]) }
-    }
-}
-
-/// `n` contiguous elements of `b` as f32: in place, or converted into `buffer`.
-unsafe fn read(p: &Product, element: isize, buffer: &mut [f32; BLOCK], n: usize) -> *const f32 {
-    unsafe {
-        if p.b_type == DType::F32 {
-            return p.b.cast::<f32>().offset(element);
+/// The rows of `a`, from `depth` on: where they lie if they are f32 and contiguous, else side by side in `memory`.
+#[inline(always)]
+unsafe fn rows<const R: usize>(p: &Product, depth: usize, n: usize, memory: *mut f32) -> [*const f32; R] {
+    std::array::from_fn(|r| unsafe {
+        let from = p.a.offset((r as isize * p.a_row + depth as isize * p.a_depth) * p.a_type.bytes() as isize);
+        if p.a_type == DType::F32 && p.a_depth == 1 {
+            return from.cast::<f32>();
         }
-        vector::load(p.b_type, p.b.offset(element * p.b_type.bytes() as isize), 1, &mut buffer[..n]);
-        buffer.as_ptr()
-    }
+        let to = memory.add(r * (HELD / R));
+        stored::load(p.a_type, from, p.a_depth, std::slice::from_raw_parts_mut(to, n));
+        to.cast_const()
+    })
 }
 
-/// `b` contiguous along the depth: dot products, C columns at a time.
-unsafe fn along_depth<const R: usize, const C: usize>(p: Product) {
-    let mut a = [[0.0; BLOCK]; R];
-    let mut buffers = [[0.0; BLOCK]; C];
-    for depth in (0..p.depth).step_by(BLOCK) {
-        let n = BLOCK.min(p.depth - depth);
-        unsafe { gather(&p, depth, &mut a, n) };
+/// `b` contiguous along the depth: dot products of `C` columns at a time, each in `U` vectors.
+#[inline(always)]
+unsafe fn along_depth<S: Simd, T: Stored, const R: usize, const C: usize, const U: usize>(simd: S, p: Product, memory: *mut f32) {
+    let block = HELD / R;
+    for depth in (0..p.depth).step_by(block) {
+        let n = block.min(p.depth - depth);
+        let a: [*const f32; R] = unsafe { rows(&p, depth, n, memory) };
         for j in (0..p.columns).step_by(C) {
             let width = C.min(p.columns - j);
-            let mut b = [std::ptr::null(); C];
-            for (i, (b, buffer)) in b.iter_mut().zip(&mut buffers).enumerate() {
-                // past the last column: the last once more
-                let column = j + i.min(width - 1);
-                *b = unsafe { read(&p, column as isize * p.b_column + depth as isize, buffer, n) }
-            }
-            let sums = Arch::new().dispatch(Dots { a: &a, b, n });
+            // past the last column: the last once more
+            let b: [*const T; C] = std::array::from_fn(|c| {
+                let column = (j + c.min(width - 1)) as isize;
+                p.b.cast::<T>().wrapping_offset(column * p.b_column + depth as isize)
+            });
+            let sums = unsafe { dots::<S, T, R, C, U>(simd, a, b, n) };
             for (r, row) in sums.iter().enumerate() {
                 for (i, x) in row[..width].iter().enumerate() {
                     unsafe { *p.c.offset(r as isize * p.c_row + (j + i) as isize * p.c_column) += x }
@@ -96,125 +113,96 @@ unsafe fn along_depth<const R: usize, const C: usize>(p: Product) {
     }
 }
 
-struct Dots<'a, const R: usize, const C: usize> {
-    a: &'a [[f32; BLOCK]; R],
-    b: [*const f32; C],
-    n: usize,
-}
-
-impl<const R: usize, const C: usize> WithSimd for Dots<'_, R, C> {
-    type Output = [[f32; C]; R];
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
-        let zero = simd.splat_f32s(0.0);
-        let mut sums = [[zero; C]; R];
-        let vectors = self.n / S::F32_LANES;
-        for i in 0..vectors {
-            let at = i * S::F32_LANES;
+#[inline(always)]
+unsafe fn dots<S: Simd, T: Stored, const R: usize, const C: usize, const U: usize>(simd: S, a: [*const f32; R], b: [*const T; C], n: usize) -> [[f32; C]; R] {
+    let zero = simd.splat_f32s(0.0);
+    let mut sums = [[[zero; U]; C]; R];
+    let mut at = 0;
+    unsafe {
+        while at + U * S::F32_LANES <= n {
+            for u in 0..U {
+                let here = at + u * S::F32_LANES;
+                let x: [S::f32s; R] = std::array::from_fn(|r| a[r].add(here).cast::<S::f32s>().read_unaligned());
+                for c in 0..C {
+                    let y = T::vector(simd, b[c].add(here));
+                    for r in 0..R {
+                        sums[r][c][u] = simd.mul_add_f32s(x[r], y, sums[r][c][u])
+                    }
+                }
+            }
+            at += U * S::F32_LANES
+        }
+        while at + S::F32_LANES <= n {
             for c in 0..C {
-                // SAFETY: at + F32_LANES <= n
-                let b = unsafe { self.b[c].add(at).cast::<S::f32s>().read_unaligned() };
+                let y = T::vector(simd, b[c].add(at));
                 for r in 0..R {
-                    let a = unsafe { self.a[r].as_ptr().add(at).cast::<S::f32s>().read_unaligned() };
-                    sums[r][c] = simd.mul_add_f32s(a, b, sums[r][c])
+                    sums[r][c][0] = simd.mul_add_f32s(a[r].add(at).cast::<S::f32s>().read_unaligned(), y, sums[r][c][0])
                 }
             }
+            at += S::F32_LANES
         }
-        let mut out = [[0.0; C]; R];
-        for r in 0..R {
-            for c in 0..C {
-                let tail = (vectors * S::F32_LANES..self.n).map(|i| self.a[r][i] * unsafe { *self.b[c].add(i) }).sum::<f32>();
-                out[r][c] = simd.reduce_sum_f32s(sums[r][c]) + tail
-            }
-        }
-        out
     }
+    let mut out = [[0.0; C]; R];
+    for r in 0..R {
+        for c in 0..C {
+            let total = (1..U).fold(sums[r][c][0], |t, u| simd.add_f32s(t, sums[r][c][u]));
+            let tail = (at..n).map(|i| unsafe { *a[r].add(i) * (*b[c].add(i)).widen() }).sum::<f32>();
+            out[r][c] = simd.reduce_sum_f32s(total) + tail
+        }
+    }
+    out
 }
 
-/// `b` contiguous along the columns: rows of `b`, four at a time, scaled and added to sums that stay in the first cache.
-unsafe fn along_columns<const R: usize>(p: Product) {
-    let mut a = [[0.0; BLOCK]; R];
-    let mut buffers = [[0.0; BLOCK]; 4];
-    for depth in (0..p.depth).step_by(BLOCK) {
-        let n = BLOCK.min(p.depth - depth);
-        unsafe { gather(&p, depth, &mut a, n) };
-        for j in (0..p.columns).step_by(BLOCK) {
-            let width = BLOCK.min(p.columns - j);
-            let mut sums = [[0f32; BLOCK]; R];
-            for k in (0..n).step_by(4) {
-                let mut b = [std::ptr::null(); 4];
-                let mut weights = [[0f32; 4]; R];
-                let deep = 4.min(n - k);
-                for (i, (b, buffer)) in b.iter_mut().zip(&mut buffers).enumerate() {
-                    // past the last row: the last once more, not used
-                    let row = k + i.min(deep - 1);
-                    *b = unsafe { read(&p, (depth + row) as isize * p.b_depth + j as isize, buffer, width) };
-                    if i < deep {
-                        weights.iter_mut().zip(&a).for_each(|(w, a)| w[i] = a[row])
-                    }
+/// `b` contiguous along the columns: [`LINES`] lines of `b` at a time, scaled and added to sums that stay in the first cache.
+#[inline(always)]
+unsafe fn along_columns<S: Simd, T: Stored, const R: usize>(simd: S, p: Product, memory: *mut f32) {
+    let (block, sums) = (HELD / R, unsafe { memory.add(HELD) });
+    for depth in (0..p.depth).step_by(block) {
+        let n = block.min(p.depth - depth);
+        let a: [*const f32; R] = unsafe { rows(&p, depth, n, memory) };
+        for j in (0..p.columns).step_by(COLUMNS) {
+            let width = COLUMNS.min(p.columns - j);
+            unsafe {
+                std::slice::from_raw_parts_mut(sums, R * COLUMNS).fill(0.0);
+                let line = |k: usize| p.b.cast::<T>().offset((depth + k) as isize * p.b_depth + j as isize);
+                let whole = n / LINES * LINES;
+                for k in (0..whole).step_by(LINES) {
+                    add_lines::<S, T, R, LINES>(simd, std::array::from_fn(|r| a[r].add(k)), std::array::from_fn(|i| line(k + i)), sums, width)
                 }
-                match deep {
-                    4 => Arch::new().dispatch(Rows::<R, 4> { weights: &weights, b: [b[0], b[1], b[2], b[3]], sums: &mut sums, width }),
-                    // one by one: a weight of 0 would not hide a NaN
-                    _ => (0..deep).for_each(|i| {
-                        let mut one = [[0f32; 4]; R];
-                        one.iter_mut().zip(&weights).for_each(|(o, w)| o[0] = w[i]);
-                        Arch::new().dispatch(Rows::<R, 1> { weights: &one, b: [b[i]], sums: &mut sums, width })
-                    }),
+                // one by one: a weight of 0 would not hide a NaN
+                for k in whole..n {
+                    add_lines::<S, T, R, 1>(simd, std::array::from_fn(|r| a[r].add(k)), [line(k)], sums, width)
                 }
-            }
-            for (r, row) in sums.iter().enumerate() {
-                unsafe {
+                for r in 0..R {
                     let c = p.c.offset(r as isize * p.c_row + j as isize * p.c_column);
-                    if p.c_column == 1 {
-                        vector::accumulate(false, std::slice::from_raw_parts_mut(c, width), vector::Operand::Slice(&row[..width]))
-                    } else {
-                        row[..width].iter().enumerate().for_each(|(i, x)| *c.offset(i as isize * p.c_column) += x)
-                    }
+                    (0..width).for_each(|i| *c.offset(i as isize * p.c_column) += *sums.add(r * COLUMNS + i))
                 }
             }
         }
     }
 }
 
-struct Rows<'a, const R: usize, const K: usize> {
-    weights: &'a [[f32; 4]; R],
-    b: [*const f32; K],
-    sums: &'a mut [[f32; BLOCK]; R],
-    width: usize,
-}
-
-impl<const R: usize, const K: usize> WithSimd for Rows<'_, R, K> {
-    type Output = ();
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let vectors = self.width / S::F32_LANES;
-        let mut weights = [[simd.splat_f32s(0.0); K]; R];
-        for r in 0..R {
-            for k in 0..K {
-                weights[r][k] = simd.splat_f32s(self.weights[r][k])
-            }
-        }
-        for i in 0..vectors {
-            let at = i * S::F32_LANES;
-            let mut b = [simd.splat_f32s(0.0); K];
-            for k in 0..K {
-                // SAFETY: at + F32_LANES <= width
-                b[k] = unsafe { self.b[k].add(at).cast::<S::f32s>().read_unaligned() }
-            }
+/// Adds `K` lines of `b`, each times one number for each row.
+#[inline(always)]
+unsafe fn add_lines<S: Simd, T: Stored, const R: usize, const K: usize>(simd: S, a: [*const f32; R], b: [*const T; K], sums: *mut f32, width: usize) {
+    let weights: [[S::f32s; K]; R] = std::array::from_fn(|r| std::array::from_fn(|k| simd.splat_f32s(unsafe { *a[r].add(k) })));
+    let vectors = width / S::F32_LANES;
+    unsafe {
+        for at in (0..vectors * S::F32_LANES).step_by(S::F32_LANES) {
+            let b: [S::f32s; K] = std::array::from_fn(|k| T::vector(simd, b[k].add(at)));
             for r in 0..R {
-                let sum = unsafe { self.sums[r].as_mut_ptr().add(at).cast::<S::f32s>() };
-                let mut x = unsafe { sum.read_unaligned() };
+                let place = sums.add(r * COLUMNS + at).cast::<S::f32s>();
+                let mut sum = place.read_unaligned();
                 for k in 0..K {
-                    x = simd.mul_add_f32s(weights[r][k], b[k], x)
+                    sum = simd.mul_add_f32s(weights[r][k], b[k], sum)
                 }
-                unsafe { sum.write_unaligned(x) }
+                place.write_unaligned(sum)
             }
         }
-        for i in vectors * S::F32_LANES..self.width {
+        for at in vectors * S::F32_LANES..width {
             for r in 0..R {
                 for k in 0..K {
-                    self.sums[r][i] += self.weights[r][k] * unsafe { *self.b[k].add(i) }
+                    *sums.add(r * COLUMNS + at) += *a[r].add(k) * (*b[k].add(at)).widen()
                 }
             }
         }
@@ -245,15 +233,16 @@ mod tests {
         let pitch = length + 3;
         let b: Vec<f32> = (0..lines * pitch).map(|i| if i % pitch < length { value(i) } else { f32::NAN }).collect();
         let mut stored = vec![0u32; (b.len() * dtype.bytes()).div_ceil(4)]; // words, for their alignment
-        unsafe { vector::store(dtype, stored.as_mut_ptr().cast(), 1, &b) };
+        unsafe { stored::store(dtype, stored.as_mut_ptr().cast(), 1, &b) };
         let mut c = vec![1.0f32; rows * columns];
         let (b_depth, b_column) = if transposed { (1, pitch as isize) } else { (pitch as isize, 1) };
         unsafe {
-            add(Product {
+            let product = Product {
                 rows,
                 columns,
                 depth,
-                a: a.as_ptr(),
+                a: a.as_ptr().cast(),
+                a_type: DType::F32,
                 a_row: 2 * depth as isize,
                 a_depth: 2,
                 b: stored.as_ptr().cast(),
@@ -263,7 +252,8 @@ mod tests {
                 c: c.as_mut_ptr(),
                 c_row: columns as isize,
                 c_column: 1,
-            })
+            };
+            add(product, &mut vec![])
         }
         let round = |x: f32| match dtype {
             DType::F16 => f16::from_f32(x).to_f64(),

@@ -1,9 +1,8 @@
-//! Loops over slices of f32 and conversions from and to storage types, compiled for each instruction set that `pulp` tells apart and
-//! chosen at run time. In: slices of one length, or one value for a whole slice. Out: f32.
+//! Loops over rows of f32, compiled for each instruction set that `pulp` tells apart and chosen at run time. In: rows, a number for each row, or one
+//! number. Out: f32.
 use super::functions;
-use cleave_core::dtype::DType;
-use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
+use once_cell::sync::Lazy;
 use pulp::{Arch, Simd, WithSimd};
 
 /// Work that is compiled once for each instruction set.
@@ -23,18 +22,80 @@ impl<K: Kernel> WithSimd for Lifted<K> {
     }
 }
 
+static ARCH: Lazy<Arch> = Lazy::new(Arch::new);
+
+/// The widest instructions of this machine.
+#[inline]
+pub fn arch() -> Arch {
+    *ARCH
+}
+
 /// Runs a kernel with the widest instructions of this machine.
 #[inline]
 pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
-    Arch::new().dispatch(Lifted(kernel))
+    arch().dispatch(Lifted(kernel))
 }
 
-/// Values along the innermost dim of a tile.
+/// A value over some rows of `n` elements.
 #[derive(Clone, Copy, Debug)]
-pub enum Operand<'a> {
+pub enum Operand {
     /// The same everywhere.
     Scalar(f32),
+    /// One number for each row, side by side.
+    Column(*const f32),
+    /// Elements side by side in rows that are so many elements apart.
+    Rows(*const f32, isize),
+}
+
+/// One row of an operand.
+#[derive(Clone, Copy)]
+enum Row<'a> {
+    Scalar(f32),
     Slice(&'a [f32]),
+}
+
+impl Operand {
+    #[inline(always)]
+    unsafe fn row<'a>(self, r: usize, n: usize) -> Row<'a> {
+        unsafe {
+            match self {
+                Operand::Scalar(x) => Row::Scalar(x),
+                Operand::Column(x) => Row::Scalar(*x.add(r)),
+                Operand::Rows(x, pitch) => Row::Slice(std::slice::from_raw_parts(x.offset(r as isize * pitch), n)),
+            }
+        }
+    }
+    /// From row `r` and element `from` on.
+    pub fn at(self, r: usize, from: usize) -> Operand {
+        match self {
+            Operand::Scalar(x) => Operand::Scalar(x),
+            Operand::Column(x) => Operand::Column(x.wrapping_add(r)),
+            Operand::Rows(x, pitch) => Operand::Rows(x.wrapping_offset(r as isize * pitch).wrapping_add(from), pitch),
+        }
+    }
+}
+
+/// Where a result goes: rows of `n` elements side by side, `pitch` elements apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    pub pointer: *mut f32,
+    pub pitch: isize,
+    pub rows: usize,
+    pub n: usize,
+}
+
+impl Target {
+    #[inline(always)]
+    unsafe fn row<'a>(self, r: usize) -> &'a mut [f32] {
+        unsafe { std::slice::from_raw_parts_mut(self.pointer.offset(r as isize * self.pitch), self.n) }
+    }
+    /// Sets every element.
+    ///
+    /// # Safety
+    /// They are writable.
+    pub unsafe fn fill(self, x: f32) {
+        (0..self.rows).for_each(|r| unsafe { self.row(r) }.fill(x))
+    }
 }
 
 /// Elementwise operations.
@@ -65,23 +126,29 @@ pub enum Binary {
     Greatest,
     /// `x + k * y`
     MultiplyAdd(f32),
+    /// exp(x - y)
+    ExpOfDifference,
 }
 
-struct Map1<'a>(Unary, &'a mut [f32], &'a [f32]);
+struct Map1(Unary, Target, Operand);
 
-impl Kernel for Map1<'_> {
+impl Kernel for Map1 {
     type Output = ();
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
         #[inline(always)]
-        fn each(d: &mut [f32], a: &[f32], f: impl Fn(f32) -> f32) {
-            for (d, a) in d.iter_mut().zip(a) {
-                *d = f(*a)
+        fn each(d: Target, a: Operand, f: impl Fn(f32) -> f32) {
+            for r in 0..d.rows {
+                let to = unsafe { d.row(r) };
+                match unsafe { a.row(r, d.n) } {
+                    Row::Scalar(a) => to.fill(f(a)),
+                    Row::Slice(a) => to.iter_mut().zip(a).for_each(|(d, a)| *d = f(*a)),
+                }
             }
         }
         let Map1(op, d, a) = self;
         match op {
-            Unary::Copy => d.copy_from_slice(a),
+            Unary::Copy => each(d, a, |x| x),
             Unary::Exp => each(d, a, functions::exp::<FUSED>),
             Unary::Log => each(d, a, functions::log::<FUSED>),
             Unary::Tanh => each(d, a, functions::tanh::<FUSED>),
@@ -98,17 +165,20 @@ impl Kernel for Map1<'_> {
 }
 
 /// `d = op(a)`.
-pub fn unary(op: Unary, d: &mut [f32], a: &[f32]) {
+///
+/// # Safety
+/// Operand and target are valid, and the same or apart.
+pub unsafe fn unary(op: Unary, d: Target, a: Operand) {
     dispatch(Map1(op, d, a))
 }
 
 pub fn unary_scalar(op: Unary, a: f32) -> f32 {
-    let mut d = [0.0];
-    dispatch(Map1(op, &mut d, &[a]));
-    d[0]
+    let mut d = 0.0;
+    dispatch(Map1(op, Target { pointer: &mut d, pitch: 1, rows: 1, n: 1 }, Operand::Scalar(a)));
+    d
 }
 
-struct Map2<'a>(Binary, &'a mut [f32], Operand<'a>, Operand<'a>);
+struct Map2(Binary, Target, Operand, Operand);
 
 #[inline(always)]
 fn greater(a: f32, b: f32) -> f32 {
@@ -121,29 +191,20 @@ fn quotient(a: f32, b: f32) -> f32 {
     if a == 0.0 { 0.0 } else { a / b }
 }
 
-impl Kernel for Map2<'_> {
+impl Kernel for Map2 {
     type Output = ();
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
         #[inline(always)]
-        fn each(d: &mut [f32], a: Operand, b: Operand, f: impl Fn(f32, f32) -> f32) {
-            match (a, b) {
-                (Operand::Slice(a), Operand::Slice(b)) => {
-                    for ((d, a), b) in d.iter_mut().zip(a).zip(b) {
-                        *d = f(*a, *b)
-                    }
+        fn each(d: Target, a: Operand, b: Operand, f: impl Fn(f32, f32) -> f32) {
+            for r in 0..d.rows {
+                let to = unsafe { d.row(r) };
+                match unsafe { (a.row(r, d.n), b.row(r, d.n)) } {
+                    (Row::Slice(a), Row::Slice(b)) => to.iter_mut().zip(a).zip(b).for_each(|((d, a), b)| *d = f(*a, *b)),
+                    (Row::Slice(a), Row::Scalar(b)) => to.iter_mut().zip(a).for_each(|(d, a)| *d = f(*a, b)),
+                    (Row::Scalar(a), Row::Slice(b)) => to.iter_mut().zip(b).for_each(|(d, b)| *d = f(a, *b)),
+                    (Row::Scalar(a), Row::Scalar(b)) => to.fill(f(a, b)),
                 }
-                (Operand::Slice(a), Operand::Scalar(b)) => {
-                    for (d, a) in d.iter_mut().zip(a) {
-                        *d = f(*a, b)
-                    }
-                }
-                (Operand::Scalar(a), Operand::Slice(b)) => {
-                    for (d, b) in d.iter_mut().zip(b) {
-                        *d = f(a, *b)
-                    }
-                }
-                (Operand::Scalar(a), Operand::Scalar(b)) => d.fill(f(a, b)),
             }
         }
         let Map2(op, d, a, b) = self;
@@ -154,120 +215,148 @@ impl Kernel for Map2<'_> {
             Binary::Quotient => each(d, a, b, quotient),
             Binary::Greatest => each(d, a, b, greater),
             Binary::MultiplyAdd(k) => each(d, a, b, |a, b| functions::multiply_add::<FUSED>(k, b, a)),
+            Binary::ExpOfDifference => each(d, a, b, |a, b| functions::exp::<FUSED>(a - b)),
         }
     }
 }
 
 /// `d = op(a, b)`.
-pub fn binary(op: Binary, d: &mut [f32], a: Operand, b: Operand) {
+///
+/// # Safety
+/// As of [`unary`].
+pub unsafe fn binary(op: Binary, d: Target, a: Operand, b: Operand) {
     dispatch(Map2(op, d, a, b))
 }
 
 pub fn binary_scalar(op: Binary, a: f32, b: f32) -> f32 {
-    let mut d = [0.0];
-    dispatch(Map2(op, &mut d, Operand::Scalar(a), Operand::Scalar(b)));
-    d[0]
+    let mut d = 0.0;
+    dispatch(Map2(op, Target { pointer: &mut d, pitch: 1, rows: 1, n: 1 }, Operand::Scalar(a), Operand::Scalar(b)));
+    d
+}
+
+/// What a reduction along rows keeps.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Total {
+    Sum,
+    /// NaN if an element is.
+    Greatest,
+    /// NaN is passed over, as a frame does.
+    GreatestNumber,
+}
+
+impl Total {
+    pub fn identity(self) -> f32 {
+        if self == Total::Sum { 0.0 } else { f32::NEG_INFINITY }
+    }
+    pub fn join(self, a: f32, b: f32) -> f32 {
+        match self {
+            Total::Sum => a + b,
+            Total::Greatest => greater(a, b),
+            Total::GreatestNumber => a.max(b),
+        }
+    }
 }
 
 /// Independent accumulators of a reduction: four registers of eight lanes.
 const LANES: usize = 32;
 
-struct Sum<'a>(&'a [f32]);
+/// `out[r]` becomes the total of row `r`.
+struct Along<'a> {
+    total: Total,
+    x: *const f32,
+    pitch: isize,
+    n: usize,
+    out: &'a mut [f32],
+}
 
-impl Kernel for Sum<'_> {
-    type Output = f32;
+impl Kernel for Along<'_> {
+    type Output = ();
     #[inline(always)]
-    fn run<const FUSED: bool>(self) -> f32 {
-        let mut lanes = [0f32; LANES];
-        let (blocks, rest) = self.0.as_chunks::<LANES>();
-        for block in blocks {
-            for (l, x) in lanes.iter_mut().zip(block) {
-                *l += x
+    fn run<const FUSED: bool>(self) {
+        let Along { total, x, pitch, n, out } = self;
+        for (r, out) in out.iter_mut().enumerate() {
+            let row = unsafe { std::slice::from_raw_parts(x.offset(r as isize * pitch), n) };
+            *out = match total {
+                Total::Sum => lanes(row, 0.0, |l, x| l + x),
+                Total::GreatestNumber => lanes(row, f32::NEG_INFINITY, |l, x| if x > l { x } else { l }),
+                // a NaN is greater than nothing: it is looked for apart
+                Total::Greatest if has_nan(row) => f32::NAN,
+                Total::Greatest => lanes(row, f32::NEG_INFINITY, |l, x| if x > l { x } else { l }),
             }
         }
-        for (l, x) in lanes.iter_mut().zip(rest) {
-            *l += x
-        }
-        let mut width = LANES / 2;
-        while width > 0 {
-            for i in 0..width {
-                lanes[i] += lanes[i + width]
-            }
-            width /= 2
-        }
-        lanes[0]
-    }
-}
-
-/// The sum, in 32 independent partial sums.
-pub fn sum(x: &[f32]) -> f32 {
-    dispatch(Sum(x))
-}
-
-struct Greatest<'a>(&'a [f32]);
-
-impl Kernel for Greatest<'_> {
-    type Output = f32;
-    #[inline(always)]
-    fn run<const FUSED: bool>(self) -> f32 {
-        let mut lanes = [f32::NEG_INFINITY; LANES];
-        let keep = |l: &mut f32, x: &f32| *l = if *x > *l { *x } else { *l };
-        let (blocks, rest) = self.0.as_chunks::<LANES>();
-        for block in blocks {
-            lanes.iter_mut().zip(block).for_each(|(l, x)| keep(l, x))
-        }
-        lanes.iter_mut().zip(rest).for_each(|(l, x)| keep(l, x));
-        lanes.iter().fold(f32::NEG_INFINITY, |m, x| if *x > m { *x } else { m })
-    }
-}
-
-/// The greatest number; NaN is passed over; -inf of nothing.
-pub fn greatest(x: &[f32]) -> f32 {
-    dispatch(Greatest(x))
-}
-
-struct HasNan<'a>(&'a [f32]);
-
-impl Kernel for HasNan<'_> {
-    type Output = bool;
-    #[inline(always)]
-    fn run<const FUSED: bool>(self) -> bool {
-        self.0.chunks(CHECKED).any(|c| c.iter().fold(false, |n, x| n | x.is_nan()))
     }
 }
 
 /// Elements between two looks at whether a NaN has been seen.
 const CHECKED: usize = 256;
 
-/// Whether there is a NaN.
-pub fn has_nan(x: &[f32]) -> bool {
-    dispatch(HasNan(x))
+#[inline(always)]
+fn has_nan(row: &[f32]) -> bool {
+    row.chunks(CHECKED).any(|c| c.iter().fold(false, |n, x| n | x.is_nan()))
 }
 
-struct Accumulate<'a> {
-    maximum: bool,
-    into: &'a mut [f32],
-    x: Operand<'a>,
+#[inline(always)]
+fn lanes(row: &[f32], start: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut lanes = [start; LANES];
+    let (blocks, rest) = row.as_chunks::<LANES>();
+    for block in blocks {
+        for (l, x) in lanes.iter_mut().zip(block) {
+            *l = join(*l, *x)
+        }
+    }
+    for (l, x) in lanes.iter_mut().zip(rest) {
+        *l = join(*l, *x)
+    }
+    let mut width = LANES / 2;
+    while width > 0 {
+        for i in 0..width {
+            lanes[i] = join(lanes[i], lanes[i + width])
+        }
+        width /= 2
+    }
+    lanes[0]
 }
 
-impl Kernel for Accumulate<'_> {
+/// The total of each of `out.len()` rows of `n` elements, `pitch` apart: in 32 partial ones.
+///
+/// # Safety
+/// The rows are readable.
+pub unsafe fn along(total: Total, x: *const f32, pitch: isize, n: usize, out: &mut [f32]) {
+    dispatch(Along { total, x, pitch, n, out })
+}
+
+/// Adds rows to what is there, or keeps the greater.
+struct Across(Total, Target, Operand);
+
+impl Kernel for Across {
     type Output = ();
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
         #[inline(always)]
-        fn each(into: &mut [f32], x: Operand, f: impl Fn(f32, f32) -> f32) {
-            match x {
-                Operand::Slice(x) => into.iter_mut().zip(x).for_each(|(d, x)| *d = f(*d, *x)),
-                Operand::Scalar(x) => into.iter_mut().for_each(|d| *d = f(*d, x)),
+        fn each(d: Target, a: Operand, f: impl Fn(f32, f32) -> f32) {
+            for r in 0..d.rows {
+                let to = unsafe { d.row(r) };
+                match unsafe { a.row(r, d.n) } {
+                    Row::Scalar(a) => to.iter_mut().for_each(|d| *d = f(*d, a)),
+                    Row::Slice(a) => to.iter_mut().zip(a).for_each(|(d, a)| *d = f(*d, *a)),
+                }
             }
         }
-        if self.maximum { each(self.into, self.x, |d, x| if x > d || x.is_nan() { x } else { d }) } else { each(self.into, self.x, |d, x| d + x) }
+        let Across(total, d, a) = self;
+        match total {
+            Total::Sum => each(d, a, |d, x| d + x),
+            Total::Greatest => each(d, a, |d, x| if x > d || x.is_nan() { x } else { d }),
+            Total::GreatestNumber => each(d, a, |d, x| if x > d { x } else { d }),
+        }
     }
 }
 
-/// `into = into + x`, or the greater of the two (NaN if either is).
-pub fn accumulate(maximum: bool, into: &mut [f32], x: Operand) {
-    dispatch(Accumulate { maximum, into, x })
+/// `d = total(d, a)`, element by element; a pitch of 0 adds all rows to one.
+///
+/// # Safety
+/// As of [`unary`].
+pub unsafe fn across(total: Total, d: Target, a: Operand) {
+    dispatch(Across(total, d, a))
 }
 
 struct Scale<'a>(&'a mut [f32], f32);
@@ -285,87 +374,27 @@ pub fn scale(x: &mut [f32], k: f32) {
     dispatch(Scale(x, k))
 }
 
-struct Choose<'a>(&'a mut [f32], &'a [f32], &'a [f32], f32);
+struct Choose<'a>(Target, &'a [f32], Operand, f32);
 
 impl Kernel for Choose<'_> {
     type Output = ();
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
-        for ((d, mask), x) in self.0.iter_mut().zip(self.1).zip(self.2) {
-            *d = if *mask != 0.0 { *x } else { self.3 }
+        let Choose(to, mask, x, other) = self;
+        let to = unsafe { to.row(0) };
+        match unsafe { x.row(0, to.len()) } {
+            Row::Scalar(x) => to.iter_mut().zip(mask).for_each(|(d, m)| *d = if *m != 0.0 { x } else { other }),
+            Row::Slice(x) => to.iter_mut().zip(mask).zip(x).for_each(|((d, m), x)| *d = if *m != 0.0 { *x } else { other }),
         }
     }
 }
 
-/// `d = x` where the mask is not 0, else `other`.
-pub fn choose(d: &mut [f32], mask: &[f32], x: &[f32], other: f32) {
+/// The first row: `d = x` where the mask is not 0, else `other`.
+///
+/// # Safety
+/// As of [`unary`].
+pub unsafe fn choose(d: Target, mask: &[f32], x: Operand, other: f32) {
     dispatch(Choose(d, mask, x, other))
-}
-
-struct Widen<'a>(&'a mut [f32], &'a [bf16]);
-
-impl Kernel for Widen<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<const FUSED: bool>(self) {
-        for (d, x) in self.0.iter_mut().zip(self.1) {
-            *d = f32::from_bits((x.to_bits() as u32) << 16)
-        }
-    }
-}
-
-struct Narrow<'a>(&'a mut [bf16], &'a [f32]);
-
-impl Kernel for Narrow<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<const FUSED: bool>(self) {
-        for (d, x) in self.0.iter_mut().zip(self.1) {
-            let bits = x.to_bits();
-            // to nearest, ties to even; a NaN stays one
-            let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
-            let quiet = bits >> 16 | 0x40;
-            *d = bf16::from_bits(if x.is_nan() { quiet } else { rounded } as u16)
-        }
-    }
-}
-
-/// Reads `d.len()` elements of a storage type, `stride` elements apart.
-///
-/// # Safety
-/// The elements are readable.
-pub unsafe fn load(dtype: DType, from: *const u8, stride: isize, d: &mut [f32]) {
-    let n = d.len();
-    unsafe {
-        match (dtype, stride) {
-            (DType::F32, 1) => std::ptr::copy_nonoverlapping(from.cast::<f32>(), d.as_mut_ptr(), n),
-            (DType::F16, 1) => std::slice::from_raw_parts(from.cast::<f16>(), n).convert_to_f32_slice(d),
-            (DType::BF16, 1) => dispatch(Widen(d, std::slice::from_raw_parts(from.cast::<bf16>(), n))),
-            (DType::F32, _) => d.iter_mut().enumerate().for_each(|(i, d)| *d = *from.cast::<f32>().offset(i as isize * stride)),
-            (DType::F16, _) => d.iter_mut().enumerate().for_each(|(i, d)| *d = (*from.cast::<f16>().offset(i as isize * stride)).to_f32()),
-            (DType::BF16, _) => d.iter_mut().enumerate().for_each(|(i, d)| *d = (*from.cast::<bf16>().offset(i as isize * stride)).to_f32()),
-            (DType::I32, _) => d.iter_mut().enumerate().for_each(|(i, d)| *d = *from.cast::<i32>().offset(i as isize * stride) as f32),
-        }
-    }
-}
-
-/// Writes elements of a storage type, `stride` elements apart.
-///
-/// # Safety
-/// The elements are writable.
-pub unsafe fn store(dtype: DType, to: *mut u8, stride: isize, x: &[f32]) {
-    let n = x.len();
-    unsafe {
-        match (dtype, stride) {
-            (DType::F32, 1) => std::ptr::copy_nonoverlapping(x.as_ptr(), to.cast::<f32>(), n),
-            (DType::F16, 1) => std::slice::from_raw_parts_mut(to.cast::<f16>(), n).convert_from_f32_slice(x),
-            (DType::BF16, 1) => dispatch(Narrow(std::slice::from_raw_parts_mut(to.cast::<bf16>(), n), x)),
-            (DType::F32, _) => x.iter().enumerate().for_each(|(i, x)| *to.cast::<f32>().offset(i as isize * stride) = *x),
-            (DType::F16, _) => x.iter().enumerate().for_each(|(i, x)| *to.cast::<f16>().offset(i as isize * stride) = f16::from_f32(*x)),
-            (DType::BF16, _) => x.iter().enumerate().for_each(|(i, x)| *to.cast::<bf16>().offset(i as isize * stride) = bf16::from_f32(*x)),
-            (DType::I32, _) => x.iter().enumerate().for_each(|(i, x)| *to.cast::<i32>().offset(i as isize * stride) = *x as i32),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -375,53 +404,51 @@ mod tests {
     #[test]
     fn a_numerator_of_zero_wins_over_any_denominator() {
         let mut d = [1.0; 3];
-        binary(Binary::Quotient, &mut d, Operand::Slice(&[0.0, 1.0, 0.0]), Operand::Slice(&[0.0, 4.0, f32::NAN]));
+        let (a, b) = ([0.0, 1.0, 0.0], [0.0, 4.0, f32::NAN]);
+        unsafe { binary(Binary::Quotient, target(&mut d), Operand::Rows(a.as_ptr(), 3), Operand::Rows(b.as_ptr(), 3)) };
         assert_eq!(d, [0.0, 0.25, 0.0])
+    }
+
+    fn target(d: &mut [f32]) -> Target {
+        Target { pointer: d.as_mut_ptr(), pitch: 0, rows: 1, n: d.len() }
+    }
+
+    fn total(total: Total, x: &[f32]) -> f32 {
+        let mut out = [7.0];
+        unsafe { along(total, x.as_ptr(), 0, x.len(), &mut out) };
+        out[0]
     }
 
     #[test]
     fn a_maximum_is_nan_if_an_element_is_and_a_frame_passes_over_it() {
         let x: Vec<f32> = (0..100).map(|i| if i == 50 { f32::NAN } else { -(i as f32) }).collect();
-        assert_eq!(greatest(&x), 0.0);
-        assert_eq!(greatest(&[]), f32::NEG_INFINITY);
-        assert!(has_nan(&x) && !has_nan(&x[..50]));
+        assert_eq!(total(Total::GreatestNumber, &x), 0.0);
+        assert_eq!(total(Total::GreatestNumber, &[]), f32::NEG_INFINITY);
+        assert!(total(Total::Greatest, &x).is_nan() && total(Total::Greatest, &x[..50]) == 0.0);
         assert!(binary_scalar(Binary::Greatest, f32::NAN, 1.0).is_nan());
         assert!(binary_scalar(Binary::Greatest, 1.0, f32::NAN).is_nan());
-        let mut d = [1.0, f32::NAN, 1.0];
-        accumulate(true, &mut d, Operand::Slice(&[f32::NAN, 2.0, 3.0]));
-        assert!(d[0].is_nan() && d[1].is_nan() && d[2] == 3.0)
+        let (mut d, mut e, x) = ([1.0, f32::NAN, 1.0], [1.0, 5.0, 1.0], [f32::NAN, 2.0, 3.0]);
+        unsafe { across(Total::Greatest, target(&mut d), Operand::Rows(x.as_ptr(), 3)) };
+        assert!(d[0].is_nan() && d[1].is_nan() && d[2] == 3.0);
+        unsafe { across(Total::GreatestNumber, target(&mut e), Operand::Rows(x.as_ptr(), 3)) };
+        assert_eq!(e, [1.0, 5.0, 3.0])
     }
 
     #[test]
     fn a_sum_of_many_equal_addends_stays_near_the_exact_one() {
         let x = vec![1.000_06f32; 512];
-        assert!((sum(&x) as f64 / (x[0] as f64 * 512.0) - 1.0).abs() < 1e-6);
-        assert_eq!(sum(&[1.0, 2.0, 3.0]), 6.0)
+        assert!((total(Total::Sum, &x) as f64 / (x[0] as f64 * 512.0) - 1.0).abs() < 1e-6);
+        assert_eq!(total(Total::Sum, &[1.0, 2.0, 3.0]), 6.0)
     }
 
     #[test]
-    fn storage_types_round_as_half_does_and_keep_nan() {
-        let x: Vec<f32> = (0..1000).map(|i| (i as f32 - 500.0) * 1.000_3e-2).chain([f32::NAN, f32::INFINITY, 1e-30, 65_504.0]).collect();
-        let mut narrow = vec![bf16::ZERO; x.len()];
-        let mut wide = vec![0.0; x.len()];
+    fn rows_meet_columns_and_rows_that_are_apart() {
+        let (a, column) = ([1.0, 2.0, 9.0, 3.0, 4.0, 9.0], [10.0, 20.0]);
+        let (mut d, mut totals) = ([0.0; 4], [0.0; 2]);
         unsafe {
-            store(DType::BF16, narrow.as_mut_ptr().cast(), 1, &x);
-            load(DType::BF16, narrow.as_ptr().cast(), 1, &mut wide);
+            binary(Binary::Add, Target { pointer: d.as_mut_ptr(), pitch: 2, rows: 2, n: 2 }, Operand::Rows(a.as_ptr(), 3), Operand::Column(column.as_ptr()));
+            along(Total::Sum, a.as_ptr(), 3, 2, &mut totals)
         }
-        for ((x, n), w) in x.iter().zip(&narrow).zip(&wide) {
-            let want = bf16::from_f32(*x);
-            assert!(*n == want || n.is_nan() && want.is_nan());
-            assert!(*w == want.to_f32() || w.is_nan() && want.is_nan())
-        }
-        let mut half = vec![f16::ZERO; x.len() * 2];
-        let mut back = vec![0.0; x.len()];
-        unsafe {
-            store(DType::F16, half.as_mut_ptr().cast(), 2, &x);
-            load(DType::F16, half.as_ptr().cast(), 2, &mut back);
-        }
-        for (x, b) in x.iter().zip(&back) {
-            let want = f16::from_f32(*x).to_f32();
-            assert!(*b == want || b.is_nan() && want.is_nan())
-        }
+        assert_eq!((d, totals), ([11.0, 12.0, 23.0, 24.0], [3.0, 7.0]))
     }
 }

@@ -412,6 +412,16 @@ mod tests {
     }
 
     #[test]
+    fn a_persistent_launch_has_a_counter_beside_those_of_its_splits() {
+        let (file, mut entry) = file(vec![Word::Blocks, Word::Claims, Word::Counters(1)]);
+        entry.launches[0].persistent = true;
+        let layout = layout(&file, &[], &entry, 0, &[1, 2], &EXTENTS).unwrap();
+        // nine items in one piece, three in two
+        assert_eq!(layout.slots, [Slot::Fixed(15), Slot::Counters(3), Slot::Counters(0)]);
+        assert_eq!((layout.blocks, layout.needs.counters), (15, 4))
+    }
+
+    #[test]
     fn a_part_that_is_not_split_needs_no_states() {
         let (file, entry) = file(vec![]);
         let layout = layout(&file, &[], &entry, 0, &[1, 1], &EXTENTS).unwrap();

@@ -10,7 +10,8 @@ use cleave_core::graph::{Factor, Op};
 use cleave_core::oracle::{self, Tensor};
 use cleave_core::plan::Tiles;
 use cleave_core::schedule::programs;
-use cleave_core::tile::Program;
+use cleave_core::tile::{Part, Program};
+use cleave_core::traffic::{Case, traffic};
 use cleave_runtime::cpu::{Argument, Decoded, ExecuteError, Tensors};
 use kernels::Kernel;
 use memory::{Layout, Memory, round};
@@ -186,6 +187,51 @@ equal_the_oracle! {
     attention attention_source attention_unmasked matmul norm_qkv project norm_swiglu down norm_logits norm_logits_source
     rms_norm softmax softmax_source logsumexp two_products two_products_right row_sum row_sum_source
     gated_layer low_rank window_and_prefix sink two_axes participation latent
+}
+
+/// The cost model is told the lengths that tables hold; it then counts every loop's domain as the executor runs it.
+#[test]
+fn loads_that_the_executor_makes_are_those_that_the_cost_model_counts() {
+    const LENGTH: i64 = 3;
+    for k in kernels::all() {
+        let mut inputs = inputs(&k, &k.extents, 1.0, 11, DType::F32);
+        let tables = k.graph.inputs.iter().zip(&mut inputs).filter(|i| i.0.element.resolve(&[DType::F32]) == DType::I32);
+        tables.for_each(|(_, tensor)| tensor.values.fill(LENGTH as f64));
+        for (program, (tile, pieces)) in programs(0, &k.graph, &k.bounds).iter().flat_map(|p| [(3, 1), (64, 1), (3, 2)].map(|c| (p, c))) {
+            let decoded = Decoded::new(program, &[DType::F32]).expect("a program of the corpus decodes");
+            run(&k, program, &decoded, tile, pieces, DType::F32, &k.extents, &inputs, Layout::Dense);
+            let loads = |part: &Part| {
+                let tiles = part.even_tiles(&vec![tile; part.dims.len()], &k.extents);
+                let pieces = if part.split { pieces as u32 } else { 1 };
+                let table = |_: &_| Some((LENGTH, LENGTH));
+                traffic(part, &Case { extents: &k.extents, tiles: &tiles, pieces, padded: false, types: &[DType::F32], table: &table }).loads
+            };
+            let counted: f64 = program.launches.iter().flatten().map(loads).sum();
+            assert!(
+                (decoded.loaded() as f64 - counted).abs() < 0.5,
+                "{} `{}`, tile {tile}, {pieces} pieces: {} loads, {counted} counted\n{program}",
+                k.name,
+                program.name,
+                decoded.loaded()
+            )
+        }
+    }
+}
+
+#[test]
+fn attention_takes_no_memory_that_grows_with_the_scores() {
+    let k = kernels::all().into_iter().find(|k| k.name == "attention").expect("attention");
+    let programs = programs(0, &k.graph, &k.bounds);
+    // b k g m n d e
+    let extents = |length: i64| [1, 1, 1, length, length, 64, 64];
+    // the first program reads keys and values once, against the running state of a tile of rows
+    let program = &programs[0];
+    for entry in cleave_core::emit::cpu::entries(&programs).iter().filter(|e| e.program == 0) {
+        let decoded = Decoded::new(program, &[DType::F32]).expect("it decodes");
+        let bytes = |length| decoded.prepare(&entry.tiles, 1, &extents(length)).expect("it fits").bytes(2);
+        assert_eq!(bytes(4_096), bytes(65_536), "`{}`", program.name);
+        assert!(bytes(65_536) < 2 << 20, "`{}`: {} bytes", program.name, bytes(65_536))
+    }
 }
 
 #[test]

@@ -43,11 +43,13 @@ CLEAVE_UNROLL
   }
 }
 
-// Zeroes rows of a tile from `first` on: memory beyond what a loop may read can hold anything, and 0 times it is not 0.
-template <int ROWS, int COLUMNS> CLEAVE_DEVICE void clear_rows(u32 tile, int first) {
+// Zeroes rows [first, end) of a tile: memory beyond what a loop may read can hold anything, and 0 times it is not 0.
+template <int ROWS, int COLUMNS> CLEAVE_DEVICE void clear_rows(u32 tile, int first, int end) {
   constexpr int BLOCKS = (COLUMNS + 63) / 64;
 CLEAVE_ONCE
-  for (int at = thread() & 127; at < BLOCKS * ROWS * 8; at += 128)
-    if (at / 8 % ROWS >= first) write_shared16(tile + (u32)at * 16, 0, 0, 0, 0);
+  for (int at = thread() & 127; at < BLOCKS * ROWS * 8; at += 128) {
+    const int row = at / 8 % ROWS;
+    if (row >= first && row < end) write_shared16(tile + (u32)at * 16, 0, 0, 0, 0);
+  }
 }
 } // namespace cleave

@@ -28,7 +28,6 @@ CLEAVE_DEVICE float exp2(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : 
 CLEAVE_DEVICE float reciprocal(float x) { float y; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 CLEAVE_DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 CLEAVE_DEVICE float log(float x) { return ::logf(x); }
-CLEAVE_DEVICE float tanh(float x) { return ::tanhf(x); }
 CLEAVE_DEVICE float absolute(float x) { return ::fabsf(x); }
 CLEAVE_DEVICE float square_root(float x) { return ::sqrtf(x); }
 CLEAVE_DEVICE float greater(float x, float y) { return ::fmaxf(x, y); }

@@ -115,7 +115,7 @@ pub(in crate::emit) struct Writer<'a> {
     /// Guards may promise that a scale of what a frame follows is not negative.
     pub(in crate::emit) signed: bool,
     /// Bytes of the tensors that are read once, as expressions.
-    streams: RefCell<Vec<String>>,
+    pub(in crate::emit) streams: RefCell<Vec<String>>,
 }
 
 /// An element of a value in registers.
@@ -166,9 +166,22 @@ impl Site for Lane<'_, '_> {
     fn folds(&self) -> bool {
         true
     }
+    fn float_index(&self, axis: AxisId) -> Option<String> {
+        let cx = self.writer.cx;
+        let dim = cx.part.dim_of(axis)?;
+        let within = match self.class {
+            Class::Fragment(c) if c == dim => "8 * j + (c & 1)",
+            Class::Columns(c) if c == dim => "8 * j + h",
+            _ => return None,
+        };
+        // one conversion for all columns of a lane; sums of small whole numbers are exact
+        (cx.part.dim(dim).axes.len() == 1).then(|| format!("((float){} + (float)({within}))", self.writer.column_name(dim)))
+    }
     fn limited(&self, atom: &Atom) -> Option<String> {
         let Class::Fragment(column) = self.class else { return None };
-        self.writer.limit(atom, column).map(|limit| format!("8 * j + (c & 1) < {limit}(i, c >> 1) - {}", self.writer.column_name(column)))
+        let (limit, upper) = self.writer.limit(atom, column)?;
+        let test = if upper { "<" } else { ">=" };
+        Some(format!("8 * j + (c & 1) {test} {limit}(i, c >> 1) - {}", self.writer.column_name(column)))
     }
 }
 
@@ -323,16 +336,17 @@ impl Writer<'_> {
         let Op::Predicate(id) = g.op(predicate) else { return false };
         let [clause] = &g.predicate(*id).clauses[..] else { return false };
         let left = self.loops.iter().any(|l| l.0 == dim && l.1.left);
-        !left && clause.iter().any(|atom| self.limit(atom, dim).is_some())
+        let any = |upper: bool| clause.iter().any(|atom| self.limit(atom, dim).is_some_and(|l| l.1 == upper));
+        any(true) && (!left || any(false))
     }
     /// Whether a value is 0 where the loop over a dim does not go.
     pub(in crate::emit) fn vanishes(&self, node: NodeId, dim: DimId) -> bool {
         let g = &self.cx.part.graph;
         matches!(g.op(node), Op::Product(e) if g.operands(node).iter().zip(e).any(|(x, e)| *e > 0 && self.limits(*x, dim)))
     }
-    /// The name of the column of each row below which an atom of a predicate holds in a loop over columns whose index it has
-    /// with factor -1, at most where the loop ends. Declared once for a tile: what is left for an element is a comparison.
-    fn limit(&self, atom: &Atom, column: DimId) -> Option<String> {
+    /// The name of the column of each row below which (true) or from which on (false) an atom of a predicate holds, in a loop over columns whose
+    /// index it has with factor -1 or 1, and where the loop goes. Declared once for a tile: what is left for an element is a comparison.
+    fn limit(&self, atom: &Atom, column: DimId) -> Option<(String, bool)> {
         let (_, bounds, _) = self.loops.iter().find(|l| l.0 == column)?;
         let [axis] = self.cx.part.dim(column).axes[..] else { return None };
         let varies = |d: DimId| self.cx.tile(d) > 1 && d != self.shape.row;
@@ -340,22 +354,25 @@ impl Writer<'_> {
         let others = atom.indices.iter().filter(|i| i.0 != axis).all(|i| self.cx.part.dim_of(i.0).is_some_and(|d| !varies(d)));
         let quotients = atom.quotients.iter().flat_map(|q| q.0.of.free().iter().collect::<Vec<_>>());
         let level = quotients.into_iter().all(|a| a != axis && self.cx.part.dim_of(a).is_some_and(|d| !varies(d)));
-        if !fixed || !others || !level || !atom.indices.contains(&(axis, -1)) {
+        let upper = match atom.indices.iter().find(|i| i.0 == axis)?.1 {
+            -1 => true,
+            1 => false,
+            _ => return None,
+        };
+        if !fixed || !others || !level {
             return None;
         }
         let mut rest = atom.clone();
         rest.indices.retain(|i| i.0 != axis);
         let name = self.cx.name(&format!("limit {atom:?}"), &format!("{}_limit", self.cx.dim_name(column)));
         let value = self.cx.atom(&Lane { writer: self, class: Class::Rows }, &rest);
-        let line = format!(
-            "cleave::Limits<{}> {name}; cleave::each({name}, [&](int i, int h) {{ (void)i, (void)h; return cleave::least({value} + 1, {}); }});",
-            self.shape.blocks, bounds.high
-        );
+        let at = if upper { format!("cleave::least({value} + 1, {})", bounds.high) } else { format!("cleave::most(-({value}), {})", bounds.low) };
+        let line = format!("cleave::Limits<{}> {name}; cleave::each({name}, [&](int i, int h) {{ (void)i, (void)h; return {at}; }});", self.shape.blocks);
         let mut limits = self.limits.borrow_mut();
         if !limits.contains(&line) {
             limits.push(line)
         }
-        Some(name)
+        Some((name, upper))
     }
     pub(in crate::emit) fn element(&self, class: Class, node: NodeId) -> String {
         self.cx.element(&Lane { writer: self, class }, node)

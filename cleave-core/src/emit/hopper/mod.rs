@@ -13,9 +13,11 @@ pub mod wgmma;
 
 use super::fragment::{self, Writer};
 use super::part::{Context, Refusal};
+use crate::axis::AxisId;
 use crate::dtype::DType;
 use crate::plan::{Guard, TensorMap};
-use crate::tile::{DimId, DimSet, Part, Role, Statement};
+use crate::tile::{DimId, DimSet, Part, Program, Role, Statement};
+
 use std::collections::BTreeSet;
 use wgmma::Instruction;
 
@@ -38,8 +40,10 @@ pub struct Shape {
     /// Blocks claim one tile after the other.
     pub persistent: bool,
     /// The slot of a product that overlaps the next step is awaited before the wait for the product before it, which keeps the compiler from
-    /// moving that wait up.
+    /// moving that wait up. Found better where loops have a mask.
     pub early: bool,
+    /// Tiles of a resident operand: with two the next tile's is there before this one's results have left.
+    pub residents: u32,
     /// Results go through shared memory to TMA.
     pub staged: bool,
 }
@@ -55,34 +59,46 @@ pub struct Knobs {
     /// Columns of a grid dim, over all accumulators.
     pub columns: u32,
     pub stages: u32,
+    pub residents: u32,
     pub persistent: bool,
-    pub early: bool,
+    /// `None`: where a loop has a mask.
+    pub early: Option<bool>,
     pub staged: bool,
 }
 
 impl Knobs {
     /// What was found best: loops that multiply into columns of the grid; else by the extent of what is on chip.
-    pub const WIDE: Knobs = Knobs { warpgroups: 2, chip: 0, step: 64, columns: 256, stages: MOST_STAGES, persistent: true, early: true, staged: true };
+    pub const WIDE: Knobs =
+        Knobs { warpgroups: 2, chip: 0, step: 64, columns: 256, stages: MOST_STAGES, residents: 2, persistent: true, early: None, staged: true };
     pub const CHIP_64: Knobs = Knobs { warpgroups: 3, chip: 64, step: 128, columns: 0, ..Self::WIDE };
     pub const CHIP_128: Knobs = Knobs { warpgroups: 2, chip: 128, step: 128, columns: 0, ..Self::WIDE };
     pub const CHIP_256: Knobs = Knobs { warpgroups: 2, chip: 256, step: 80, columns: 0, ..Self::WIDE };
 
-    pub fn menu(program: &crate::tile::Program) -> &'static [Knobs] {
-        let chip = program.launches.iter().flatten().any(|p| p.dims.iter().any(|d| d.role == Role::Chip));
-        match chip {
-            true => &[Self::CHIP_64, Self::CHIP_128, Self::CHIP_256],
-            false => &[Self::WIDE],
+    /// Choices that together serve all extents: of each list the first that can be placed.
+    pub fn menu(program: &Program) -> Vec<Vec<Knobs>> {
+        let on_chip: Vec<_> =
+            program.launches.iter().flatten().flat_map(|p| p.dims.iter().filter(|d| d.role == Role::Chip)).flat_map(|d| d.axes.clone()).collect();
+        if on_chip.is_empty() {
+            return vec![vec![Self::WIDE]];
         }
+        let bound = |axis: &AxisId| program.bounds.iter().find(|b| b.0 == *axis).map_or(u32::MAX, |b| b.1 as u32);
+        let most = on_chip.iter().map(bound).max().unwrap_or(u32::MAX);
+        let steps = |knobs: Knobs, steps: &[u32]| steps.iter().map(|step| Knobs { step: *step, ..knobs }).collect::<Vec<_>>();
+        let lists = [
+            (0, [steps(Self::CHIP_64, &[128]), steps(Knobs { warpgroups: 2, ..Self::CHIP_64 }, &[128])].concat()),
+            (64, steps(Self::CHIP_128, &[128, 64])),
+            (128, steps(Self::CHIP_256, &[128, 80, 64])),
+        ];
+        // a wider tile where no extent is wider would be the same code once more
+        lists.into_iter().filter(|(narrower, _)| most > *narrower).map(|l| l.1).collect()
     }
     pub fn name(self) -> String {
-        let Knobs { warpgroups, chip, step, columns, stages, persistent, early, staged } = self;
+        let Knobs { warpgroups, chip, step, columns, stages, residents, persistent, early, staged } = self;
         let chip = if chip > 0 { format!(", on chip up to {chip}") } else { format!(", {columns} columns") };
         let order = if persistent { "persistent" } else { "a block a tile" };
-        format!(
-            "sm_90a, {warpgroups} warpgroups{chip}, steps of {step}, {stages} stages, {order}{}{}",
-            if early { ", early" } else { "" },
-            if staged { ", staged" } else { "" }
-        )
+        let early = early.map_or("", |e| if e { ", early" } else { ", late" });
+        let staged = if staged { ", staged" } else { "" };
+        format!("sm_90a, {warpgroups} warpgroups{chip}, steps of {step}, {stages} stages, {residents} resident, {order}{early}{staged}")
     }
     /// Tiles of a part, and how it is placed.
     pub fn shape(self, part: &Part, bound: &dyn Fn(DimId) -> Option<u32>) -> Result<(Vec<u32>, Shape), Refusal> {
@@ -103,8 +119,11 @@ impl Knobs {
             return Err("packed dims on chip".into());
         }
         let tiles = part.dims.iter().enumerate().map(tile).collect();
-        let Knobs { warpgroups, stages, persistent, early, staged, .. } = self;
-        Ok((tiles, Shape { row, column, warpgroups, stages, persistent, early, staged }))
+        let Knobs { warpgroups, stages, persistent, staged, .. } = self;
+        let early = self.early.unwrap_or_else(|| part.statements().iter().any(|(_, s)| matches!(s, Statement::Loop(l) if !l.domain.is_empty())));
+        // a block that has one tile has no next one
+        let residents = if persistent { self.residents } else { 1 };
+        Ok((tiles, Shape { row, column, warpgroups, stages, persistent, early, residents, staged }))
     }
 }
 

@@ -4,13 +4,13 @@ use super::maps::{self, Boxes};
 use super::pipeline::{Kind, Operation, Schedule, Unit, Value};
 use super::wgmma::{self, Instruction};
 use super::{ROOM, ROWS, Shape, multiplies, results};
-use crate::emit::code::Code;
+use crate::emit::code::{Code, identifier};
 use crate::emit::fragment::{Class, Writer};
-use crate::emit::part::Refusal;
+use crate::emit::part::{Context, Refusal};
 use crate::graph::{NodeId, Op};
 use crate::plan::Guard;
 use crate::tile::{DimId, DimSet, Loop, Statement};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// A tile of an input that is an operand of products: the left one, or the right one.
 pub struct Operand {
@@ -73,6 +73,7 @@ pub enum Work {
 }
 
 pub struct Steps<'a> {
+    cx: &'a Context<'a>,
     pub l: &'a Loop,
     /// The position of the loop in the part's body.
     pub at: usize,
@@ -88,6 +89,7 @@ pub struct Steps<'a> {
     pub guards: Vec<Guard>,
     pub instructions: BTreeSet<Instruction>,
     accumulators: u32,
+    limits: u32,
     dtype: &'static str,
 }
 
@@ -102,6 +104,7 @@ pub struct Ring {
 
 pub struct Memory {
     pub stages: u32,
+    pub residents: u32,
     /// Bytes from the start, where blocks for results are if there are any: of each resident tile, of each ring, of the barriers, of all.
     pub resident: Vec<(usize, u32)>,
     pub rings: Vec<u32>,
@@ -114,6 +117,8 @@ struct Builder<'w, 'a> {
     shape: Shape,
     l: &'a Loop,
     names: HashMap<String, Value>,
+    /// The names of values with columns.
+    fragments: HashSet<String>,
     operands: Vec<Operand>,
     operations: Vec<Operation>,
     work: Vec<Work>,
@@ -123,6 +128,18 @@ struct Builder<'w, 'a> {
     instructions: BTreeSet<Instruction>,
     accumulators: u32,
     dtype: &'static str,
+}
+
+/// A name from which others may be made by a suffix: none of the user's begins with it and an underscore.
+fn base(cx: &Context, wanted: &str) -> String {
+    let g = &cx.part.graph;
+    let users = || g.inputs.iter().map(|i| &i.name).chain(g.outputs.iter().map(|o| &o.name)).chain(g.axes.iter().map(|a| &a.name)).map(|n| identifier(n));
+    let taken = |name: &str| users().any(|u| u.strip_prefix(name).is_some_and(|rest| rest.starts_with('_')));
+    let mut name = wanted.to_string();
+    while taken(&name) {
+        name.push('x')
+    }
+    name
 }
 
 /// The identifiers of a text.
@@ -137,14 +154,15 @@ pub fn of<'a>(w: &mut Writer<'a>, shape: Shape) -> Result<Steps<'a>, Refusal> {
     let [(at, l)] = loops[..] else { return Err("more or fewer loops than one".into()) };
     let mut bounds_code = Code::at(3);
     let bounds = w.cx.loop_bounds(&mut bounds_code, l, true);
-    if bounds.left {
-        return Err("a loop with a lower bound".into());
+    if !l.domain.is_empty() && bounds.held.is_empty() {
+        return Err("a mask of several intervals".into());
     }
     let mut b = Builder {
         w,
         shape,
         l,
         names: HashMap::new(),
+        fragments: HashSet::new(),
         operands: vec![],
         operations: vec![],
         work: vec![],
@@ -184,7 +202,8 @@ pub fn of<'a>(w: &mut Writer<'a>, shape: Shape) -> Result<Steps<'a>, Refusal> {
     b.w.code = before;
     b.prune();
     let Builder { operands, operations, work, packed, packed_registers, guards, instructions, accumulators, dtype, .. } = b;
-    Ok(Steps { l, at, operands, operations, work, packed, packed_registers, bounds, bounds_code, guards, instructions, accumulators, dtype })
+    let limits = w.limits.borrow().len() as u32;
+    Ok(Steps { cx: w.cx, limits, l, at, operands, operations, work, packed, packed_registers, bounds, bounds_code, guards, instructions, accumulators, dtype })
 }
 
 impl<'a> Builder<'_, 'a> {
@@ -232,7 +251,7 @@ impl<'a> Builder<'_, 'a> {
         let Op::Input { input, access } = cx.part.graph.op(node) else { return Err("an operand that is loaded but no input".into()) };
         let tensor = cx.input_ref(*input);
         let name = format!("{}_tile", cx.tensor_name(tensor));
-        let name = cx.name(&format!("operand {}", node.0), &name);
+        let name = base(cx, &cx.name(&format!("operand {}", node.0), &name));
         if !multiplies(cx.dtype(tensor)) {
             return Err(format!("`{}` is no 16-bit type", cx.part.graph.input(*input).name));
         }
@@ -293,7 +312,14 @@ impl<'a> Builder<'_, 'a> {
                 }
                 let ((), code) = self.captured(|w| w.statement(s))?;
                 let name = self.w.cx.value_name(*node);
-                // a carried value is written where it is read
+                // what follows from positions alone is computed where it is needed: it would fill registers that accumulators need
+                if let Statement::Map { .. } = s
+                    && let Class::Fragment(_) | Class::Columns(_) = self.w.class(*node)?
+                    && !identifiers(code.text()).any(|w| self.fragments.contains(w))
+                {
+                    self.w.registers.remove(node);
+                    return Ok(());
+                }
                 let label = match s {
                     Statement::Load { .. } => "load",
                     Statement::Map { .. } => "map",
@@ -302,6 +328,9 @@ impl<'a> Builder<'_, 'a> {
                 };
                 if !code.text().is_empty() {
                     self.value(&name);
+                    if let Class::Fragment(_) | Class::Columns(_) = self.w.class(*node)? {
+                        self.fragments.insert(name.clone());
+                    }
                     self.work(Kind::Work, format!("{label} {name}"), &[name], code);
                     // what comes from global memory is asked for first
                     if let Statement::Load { .. } = s {
@@ -345,6 +374,7 @@ impl<'a> Builder<'_, 'a> {
         });
         let declaration = format!("{} {value};", self.w.type_of(Class::Fragment(column)));
         let register = self.value(&value);
+        self.fragments.insert(value.clone());
         self.w.registers.insert(node);
         self.operations.push(Operation { kind: Kind::Work, label: format!("read {value}"), reads: BTreeSet::from([tile]), writes: BTreeSet::from([register]) });
         self.work.push(Work::Read { operand, declaration, name: value });
@@ -420,6 +450,7 @@ impl<'a> Builder<'_, 'a> {
             reads.insert(self.value(&p));
         }
         let accumulator = self.value(&name);
+        self.fragments.insert(name.clone());
         if carried {
             reads.insert(accumulator);
         }
@@ -484,38 +515,43 @@ impl Steps<'_> {
                     r.operands.push(i);
                     r.bytes += o.bytes()
                 }
-                None => {
-                    rings.push(Ring { operands: vec![i], name: o.name.trim_end_matches("_tile").trim_end_matches("_shared").into(), reader, bytes: o.bytes() })
-                }
+                None => rings.push(Ring {
+                    operands: vec![i],
+                    name: base(self.cx, o.name.trim_end_matches("_tile").trim_end_matches("_shared")),
+                    reader,
+                    bytes: o.bytes(),
+                }),
             }
         }
         Ok(rings)
     }
-    /// As many stages as fit.
+    /// Two tiles of what is resident where that leaves two stages, and as many stages as fit.
     pub fn memory(&self, rings: &[Ring], results: &[results::Result], shape: Shape) -> Result<Memory, Refusal> {
         let staged = results.iter().any(|r| r.stage == results::Stage::Blocks);
-        let mut at = if staged { 2 * shape.warpgroups * results::BLOCK_BYTES } else { 0 };
-        let mut resident = vec![];
+        let blocks = if staged { 2 * shape.warpgroups * results::BLOCK_BYTES } else { 0 };
+        let stage: u32 = rings.iter().map(|r| r.bytes).sum();
+        let tiles: u32 = self.operands.iter().filter(|o| !o.streamed).map(Operand::bytes).sum();
+        let stages = |residents: u32| shape.stages.min(ROOM.saturating_sub(blocks + residents * tiles) / stage.max(1));
+        let Some(residents) = (1..=shape.residents).rev().find(|r| stages(*r) >= 2) else {
+            return Err(format!("two stages of {stage} bytes beside {} do not fit in shared memory", blocks + tiles));
+        };
+        let stages = stages(residents);
+        let mut at = blocks;
+        let (mut resident, mut starts) = (vec![], vec![]);
         for (i, o) in self.operands.iter().enumerate().filter(|(_, o)| !o.streamed) {
             resident.push((i, at));
-            at += o.bytes()
+            at += residents * o.bytes()
         }
-        let stage: u32 = rings.iter().map(|r| r.bytes).sum();
-        let stages = shape.stages.min(ROOM.saturating_sub(at) / stage.max(1));
-        if stages < 2 {
-            return Err(format!("two stages of {stage} bytes beside {at} do not fit in shared memory"));
-        }
-        let mut starts = vec![];
         for r in rings {
             starts.push(at);
             at += stages * r.bytes
         }
-        Ok(Memory { stages, resident, rings: starts, barriers: at, total: at + super::BARRIER_BYTES + 1024 })
+        Ok(Memory { stages, residents, resident, rings: starts, barriers: at, total: at + super::BARRIER_BYTES + 1024 })
     }
-    /// Accumulators, packed operands, and some 30 more registers for addresses, states and what is at hand.
+    /// Accumulators, packed operands, and some 30 more registers for addresses, states, a mask's limit and what is at hand.
     pub fn check_registers(&self, shape: Shape) -> Result<(), Refusal> {
         let (most, _) = shape.registers();
-        let all = self.accumulators + self.packed_registers + 30;
+        let all = self.accumulators + self.packed_registers + 30 + 4 * self.limits.saturating_sub(1);
         match all <= most {
             true => Ok(()),
             false => Err(format!("{all} registers, a thread has {most}")),

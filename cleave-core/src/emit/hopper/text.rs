@@ -69,10 +69,13 @@ impl Text<'_, '_> {
         }
         self.turns(&mut c, 1);
         self.tiles(&mut c, |c| {
+            if self.shape.persistent {
+                self.claim(c)
+            }
             position.iter().for_each(|l| c.line(l));
             c.append(&producer);
             if self.shape.persistent {
-                self.claim(c)
+                self.tell(c)
             }
         });
         c.line("return;");
@@ -138,7 +141,7 @@ impl Text<'_, '_> {
         };
         for (o, start) in self.resident() {
             c.line(format!("const cleave::u32 {} = shared + {start};", o.name));
-            c.line(pair(&o.name, 1))
+            c.line(pair(&o.name, self.memory.residents))
         }
         for (r, start) in self.rings.iter().zip(&self.memory.rings) {
             c.line(format!("const cleave::u32 {}_ring = shared + {start};", r.name));
@@ -156,7 +159,11 @@ impl Text<'_, '_> {
         }
         for (o, _) in self.resident() {
             let frees = if self.stages(o) { self.shape.warpgroups } else { consumers };
-            c.line(format!("cleave::barrier_init({0}_full, 1), cleave::barrier_init({0}_empty, {frees});", o.name))
+            c.line(format!(
+                "for (int s = 0; s < {residents}; s++) cleave::barrier_init({0}_full + 8 * s, 1), cleave::barrier_init({0}_empty + 8 * s, {frees});",
+                o.name,
+                residents = self.memory.residents
+            ))
         }
         for r in self.rings {
             c.line(format!(
@@ -176,7 +183,10 @@ impl Text<'_, '_> {
     }
     fn turns(&self, c: &mut Code, phase: u32) {
         for (o, _) in self.resident() {
-            c.line(format!("int {}_phase = {phase};", o.name))
+            c.line(match self.memory.residents {
+                1 => format!("int {}_phase = {phase};", o.name),
+                _ => format!("int {0}_slot = 0, {0}_phase = {phase};", o.name),
+            })
         }
         if self.shape.persistent {
             c.line("int turn = 0;")
@@ -193,12 +203,15 @@ impl Text<'_, '_> {
         one(c);
         c.close("}")
     }
-    /// The producer claims the next tile and tells the consumers.
+    /// The producer claims the next tile before it loads this one, and tells the consumers afterwards: memory takes its time.
     fn claim(&self, c: &mut Code) {
         let (blocks, claims) = (self.cx.word(Word::Blocks, "blocks"), self.cx.name("claims", "claims"));
         self.cx.words.constant(Word::Claims, |w| format!("cleave::u32* const {claims} = (cleave::u32*){w};"));
-        c.line(format!("block = one ? cleave::grid() + cleave::claim({claims}, {blocks} - 1) : 0;  // back at 0 after as many claims as there are blocks"));
-        c.line("block = cleave::uniform(block);");
+        c.line("// back at 0 after as many claims as there are blocks");
+        c.line(format!("const int claimed = one ? cleave::grid() + cleave::claim({claims}, {blocks} - 1) : 0;"))
+    }
+    fn tell(&self, c: &mut Code) {
+        c.line("block = cleave::uniform(claimed);");
         c.line("cleave::barrier_wait(next_empty + 8 * (turn & 1), ((turn >> 1) & 1) ^ 1);");
         c.line("if (one) cleave::write_shared(next + 4 * (turn & 1), block), cleave::barrier_arrive(next_full + 8 * (turn & 1));");
         c.line("turn++;")
@@ -243,16 +256,29 @@ impl Text<'_, '_> {
     }
     fn load_resident(&self, c: &mut Code) {
         for (o, _) in self.resident() {
-            c.line(format!("cleave::barrier_wait({0}_empty, {0}_phase);", o.name));
+            let full = self.resident_barrier(o, "full");
+            c.line(format!("cleave::barrier_wait({}, {}_phase);", self.resident_barrier(o, "empty"), o.name));
             c.open("if (one) {");
-            c.line(format!("cleave::barrier_expect({}_full, {});", o.name, o.bytes()));
-            self.boxes(c, o, &o.name, 0, &format!("{}_full", o.name));
+            c.line(format!("cleave::barrier_expect({full}, {});", o.bytes()));
+            self.boxes(c, o, &self.resident_tile(o), 0, &full);
             c.close("}");
-            c.line(format!("{}_phase ^= 1;", o.name))
+            self.advance_resident(c, o)
         }
     }
     fn await_resident(&self, c: &mut Code) {
-        self.resident().for_each(|(o, _)| c.line(format!("cleave::barrier_wait({0}_full, {0}_phase), {0}_phase ^= 1;", o.name)))
+        self.resident().for_each(|(o, _)| c.line(format!("cleave::barrier_wait({}, {}_phase);", self.resident_barrier(o, "full"), o.name)))
+    }
+    fn resident_barrier(&self, o: &Operand, which: &str) -> String {
+        if self.memory.residents == 1 { format!("{}_{which}", o.name) } else { format!("{0}_{which} + 8 * {0}_slot", o.name) }
+    }
+    fn resident_tile(&self, o: &Operand) -> String {
+        if self.memory.residents == 1 { o.name.clone() } else { format!("{0} + {0}_slot * {1}", o.name, o.bytes()) }
+    }
+    fn advance_resident(&self, c: &mut Code, o: &Operand) {
+        c.line(match self.memory.residents {
+            1 => format!("{}_phase ^= 1;", o.name),
+            n => format!("if (++{0}_slot == {n}) {0}_slot = 0, {0}_phase ^= 1;", o.name),
+        })
     }
     fn load(&self, c: &mut Code, r: &Ring) {
         let (n, l) = (&r.name, self.steps.l);
@@ -314,10 +340,21 @@ impl Text<'_, '_> {
             self.place(&mut c, w, Place::Body, true)?;
             c.close("}")
         }
+        let left = masks && self.steps.bounds.left;
+        if left {
+            let tile = self.cx.tile(l.dim);
+            c.line(format!("const int whole = ({} + {}) / {tile};  // and those from here on", self.steps.bounds.full_low, tile - 1))
+        }
         c.line("CLEAVE_ONCE");
-        c.open("for (; j < steps; j++) {");
+        c.open(if left { "for (; j < steps && last - 1 - j >= whole; j++) {" } else { "for (; j < steps; j++) {" });
         self.place(&mut c, w, Place::Body, false)?;
         c.close("}");
+        if left {
+            c.line("CLEAVE_ONCE");
+            c.open("for (; j < steps; j++) {");
+            self.place(&mut c, w, Place::Body, true)?;
+            c.close("}")
+        }
         self.place(&mut c, w, Place::Tail, masks)?;
         c.close("}");
         if self.resident().any(|(o, _)| self.stages(o)) {
@@ -344,6 +381,7 @@ impl Text<'_, '_> {
                 (None, Statement::Store { output, store, .. }) => {
                     let (node, _, _) = self.cx.store_dims(*output, *store);
                     if let Class::Fragment(column) = w.class(node)? {
+                        // where each column lies takes divisions: a minute of ptxas
                         if self.cx.part.dim(column).axes.len() > 1 {
                             return Err("a result over packed columns".into());
                         }
@@ -353,7 +391,7 @@ impl Text<'_, '_> {
                     }
                     w.statement(s)?
                 }
-                _ => w.statement(s)?,
+                (None, s) => w.statement(s)?,
             }
         }
         let mut c = Code::at(3);
@@ -386,13 +424,18 @@ impl Text<'_, '_> {
         if needs_column {
             c.line(w.column_line(l.dim))
         }
+        if place == Place::Tail && self.steps.bounds.left {
+            self.clear(c, false)?
+        }
         c.append(&inner);
         match place {
-            Place::Prologue => self.clear(c)?,
-            Place::Tail if self.shape.persistent => self
-                .resident()
-                .filter(|(o, _)| !self.stages(o))
-                .for_each(|(o, _)| c.line(format!("if (cleave::lane() == 0) cleave::barrier_arrive({}_empty);", o.name))),
+            Place::Prologue => self.clear(c, true)?,
+            Place::Tail if self.shape.persistent => {
+                for (o, _) in self.resident().filter(|(o, _)| !self.stages(o)) {
+                    c.line(format!("if (cleave::lane() == 0) cleave::barrier_arrive({});", self.resident_barrier(o, "empty")));
+                    self.advance_resident(c, o)
+                }
+            }
             _ => {}
         }
         if place != Place::Body {
@@ -400,8 +443,9 @@ impl Text<'_, '_> {
         }
         Ok(())
     }
-    /// The rows of the first tile that lie beyond what the loop may read are zeroed where a product would read them.
-    fn clear(&self, c: &mut Code) -> Result<(), Refusal> {
+    /// The rows of the first tile that lie above what the loop may read, and those of the last one below it, are zeroed where a product would read
+    /// them.
+    fn clear(&self, c: &mut Code, above: bool) -> Result<(), Refusal> {
         for r in self.rings {
             let operands: Vec<&Operand> = r.operands.iter().map(|o| &self.steps.operands[*o]).filter(|o| o.cleared).collect();
             if operands.is_empty() {
@@ -410,12 +454,19 @@ impl Text<'_, '_> {
             if self.schedule.prologue.iter().any(|e| matches!(e, Event::Issue(i) if i.unit == r.reader)) {
                 return Err("an operand that may be read beyond its end at once".into());
             }
-            let (n, tile) = (&r.name, self.cx.tile(self.steps.l.dim));
-            c.line(format!("const int {n}_rows = {} - (last - 1) * {tile};", self.steps.bounds.high));
-            c.open(format!("if ({n}_rows < {tile}) {{  // beyond them memory may hold anything"));
+            let (n, tile, bounds) = (&r.name, self.cx.tile(self.steps.l.dim), &self.steps.bounds);
+            let (first, end) = match above {
+                true => (format!("{n}_rows"), tile.to_string()),
+                false => ("0".into(), format!("{n}_rows")),
+            };
+            c.line(match above {
+                true => format!("const int {n}_rows = {} - (last - 1) * {tile};", bounds.high),
+                false => format!("const int {n}_rows = {} - (last - steps) * {tile};", bounds.low),
+            });
+            c.open(format!("if ({first} < {end}) {{  // memory there may hold anything"));
             c.line(format!("cleave::barrier_wait({n}_full + 8 * {n}_slot, {n}_phase);"));
             for o in operands {
-                c.line(format!("cleave::clear_rows<{}, {}>({}, {n}_rows);", o.rows, o.columns, self.slot(r, o)))
+                c.line(format!("cleave::clear_rows<{}, {}>({}, {first}, {end});", o.rows, o.columns, self.slot(r, o)))
             }
             c.line("cleave::publish_shared();");
             c.line(format!("cleave::barrier_of({FIRST_BARRIER} + warpgroup, 128);"));
@@ -438,7 +489,7 @@ impl Text<'_, '_> {
         match r.stage {
             Stage::Resident(o) => {
                 let o = &self.steps.operands[o];
-                let (between, own) = (o.rows * 128, format!("{} + warpgroup * {}", o.name, results::BLOCK_BYTES));
+                let (between, own) = (o.rows * 128, format!("{} + warpgroup * {}", self.resident_tile(o), results::BLOCK_BYTES));
                 c.line(&sync); // all warps are past their last read of it
                 c.line(format!("cleave::stage<0, {}>({own}, {between}, {}(), {value});", r.columns, r.dtype));
                 c.line("cleave::publish_shared();");
@@ -448,9 +499,12 @@ impl Text<'_, '_> {
                 c.line("cleave::stores_commit();");
                 if self.shape.persistent {
                     c.line("cleave::stores_read<0>();");
-                    c.line(format!("cleave::barrier_arrive({}_empty);", o.name))
+                    c.line(format!("cleave::barrier_arrive({});", self.resident_barrier(o, "empty")))
                 }
-                c.close("}")
+                c.close("}");
+                if self.shape.persistent {
+                    self.advance_resident(c, o)
+                }
             }
             Stage::Blocks => {
                 for b in 0..blocks {
@@ -572,7 +626,7 @@ impl Text<'_, '_> {
         let name = self.cx.value_name(p.node);
         let address = |o: usize| match self.rings.iter().find(|r| r.operands.contains(&o)) {
             Some(r) => self.slot(r, &self.steps.operands[o]),
-            None => self.steps.operands[o].name.clone(),
+            None => self.resident_tile(&self.steps.operands[o]),
         };
         let b = &self.steps.operands[p.right];
         let (to, fresh) = (address(p.right), !p.carried);

@@ -32,6 +32,12 @@ impl Writer<'_> {
             return Ok(()); // a scalar, or what a loop that ran once has left in registers
         }
         let tensor = self.cx.input_ref(*input);
+        // another loop will find in a cache what this one reads, unless it is told to let it go
+        let left = self.readings.get_mut(&node).map_or(0, |left| {
+            *left = left.saturating_sub(1);
+            *left
+        });
+        let last = left == 0 || self.shape.home != Home::Stream;
         let pointer = self.cx.pointer(tensor, false);
         let name = self.cx.value_name(node);
         let dims = self.cx.part.of(node);
@@ -58,7 +64,7 @@ impl Writer<'_> {
                 Some((_, b, true)) => format!("{0} + {1} > {2} && {0} < {3}", self.chunk_position(), self.shape.width, b.low, b.high),
                 _ => self.counts(),
             });
-            let once = self.read_once(node) && self.shape.hints.evict_first;
+            let once = last && self.read_once(node) && self.shape.hints.evict_first;
             let policy = if once { ", policy" } else { "" };
             if once {
                 let mut streams = self.streams.borrow_mut();

@@ -3,25 +3,22 @@ use super::*;
 use crate::tile::Loop;
 
 impl Writer<'_> {
-    /// Room in shared memory for the readings that more than one loop along the lane dim asks for.
-    pub(super) fn reserve_slots(&mut self) {
-        let Home::Shared(tiles) = self.shape.home else { return };
-        let mut loops_of: HashMap<NodeId, u32> = HashMap::new();
+    pub(super) fn count_readings(&mut self) {
         for (_, s) in self.cx.part.statements() {
-            if let Statement::Loop(l) = s
-                && l.dim == self.shape.lane
-            {
+            if let Statement::Loop(l) = s {
                 for s in &l.body {
-                    if let Statement::Load { node, .. } = s
-                        && self.varies(*node)
-                        && self.shape.row.is_none_or(|r| self.cx.part.of(*node).contains(r))
-                    {
-                        *loops_of.entry(*node).or_default() += 1
+                    if let Statement::Load { node, .. } = s {
+                        *self.readings.entry(*node).or_default() += 1
                     }
                 }
             }
         }
-        let mut again: Vec<NodeId> = loops_of.into_iter().filter(|l| l.1 > 1).map(|l| l.0).collect();
+    }
+    /// Room in shared memory for the readings that more than one loop along the lane dim asks for.
+    pub(super) fn reserve_slots(&mut self) {
+        let Home::Shared(tiles) = self.shape.home else { return };
+        let of_row = |n: &NodeId| self.varies(*n) && self.shape.row.is_none_or(|r| self.cx.part.of(*n).contains(r));
+        let mut again: Vec<NodeId> = self.readings.iter().filter(|r| *r.1 > 1 && of_row(r.0)).map(|r| *r.0).collect();
         again.sort();
         let room = self.shape.room();
         for n in again {

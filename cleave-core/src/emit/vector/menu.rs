@@ -43,6 +43,11 @@ pub fn plans(programs: &[Program], _types: &[DType]) -> Vec<(Vec<usize>, Plan)> 
     if !single.iter().any(loops) {
         return vec![(single.clone(), FLAT), (single, FLAT_ANY)];
     }
+    if single.iter().all(|i| nests(&programs[*i])) {
+        // a merge in every turn of the outer loop: by one warp
+        let warps = |plan: Plan| Plan { threads: 128, group: 32, ..plan };
+        return vec![(streamed.clone(), warps(ENDLESS)), (streamed, warps(ANY))];
+    }
     vec![(single.clone(), SHORT), (single, MIDDLE), (streamed.clone(), LONG), (streamed.clone(), ENDLESS), (streamed, ANY)]
 }
 

@@ -53,6 +53,8 @@ struct Writer<'a> {
     shared: u32,
     before_split: bool,
     guards: RefCell<Vec<Guard>>,
+    /// How many loops along the lane dim are still to read an input.
+    readings: HashMap<NodeId, u32>,
     /// Bytes of the tensors that are read once, as an expression.
     streams: RefCell<Vec<String>>,
 }
@@ -102,6 +104,7 @@ pub fn place(cx: &Context, shape: Shape) -> Result<Placed, Refusal> {
         shared: 16, // the flag of a split
         before_split: cx.part.split,
         guards: Default::default(),
+        readings: HashMap::new(),
         streams: Default::default(),
     };
     w.check()?;
@@ -109,6 +112,7 @@ pub fn place(cx: &Context, shape: Shape) -> Result<Placed, Refusal> {
     let split = if cx.part.split { cx.part.split_loop() } else { None };
     let mut partial = 0;
     w.inline(&cx.part.body);
+    w.count_readings();
     w.reserve_slots();
     // readings first: what an epilogue needs is there when the loops end
     for s in cx.part.body.iter().filter(|s| matches!(s, Statement::Load { .. })) {

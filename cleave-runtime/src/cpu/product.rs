@@ -1,0 +1,346 @@
+//! The product of two strided matrices, blocked for the caches: `c[i][j] (+)= sum_k a[i][k] * b[k][j]`.
+//!
+//! In: operands in any storage type with any strides; `c` in f32. A tile of `c` lives in registers: six rows of two vectors. One operand is read along
+//! those vectors, the other one number at a time, spread over a vector; which is which follows from what would have to be copied. The vectors
+//! are read from panels, unless few rows meet them; the spread numbers in place if each row's are side by side, else from staged rows.
+//! Depth is cut in blocks of [`DEPTH`], so that a sum is one of blocks.
+use super::block::{Line, reserve};
+use super::stored::{MOST_LANES, Stored, with_stored};
+use super::vector::arch;
+use cleave_core::dtype::DType;
+use pulp::{Simd, WithSimd};
+
+/// Rows of a tile: with two vectors each they leave four of sixteen registers to operands.
+const ROWS: usize = 6;
+/// Vectors of a tile's row.
+const VECTORS: usize = 2;
+/// Addends of a block: a panel of them is half of a first cache.
+const DEPTH: usize = 256;
+/// Columns of a block, and rows: `DEPTH` times both stays in a second cache.
+const COLUMNS: usize = 256;
+const STRIPE: usize = 96;
+/// Rows that are multiples of so many bytes apart meet in few sets of a first cache.
+const MEET: usize = 2048;
+
+/// A matrix; strides are in elements.
+#[derive(Clone, Copy, Debug)]
+pub struct Operand {
+    pub pointer: *const u8,
+    pub dtype: DType,
+    /// Along the operand's own dim.
+    pub own: isize,
+    /// Along the summed dim.
+    pub depth: isize,
+}
+
+/// A product: `rows` of `a`, `columns` of `b`.
+#[derive(Clone, Copy, Debug)]
+pub struct Product {
+    pub rows: usize,
+    pub columns: usize,
+    pub depth: usize,
+    pub a: Operand,
+    pub b: Operand,
+    pub c: *mut f32,
+    pub c_row: isize,
+    pub c_column: isize,
+    /// Adds to `c`, which is overwritten otherwise.
+    pub add: bool,
+}
+
+impl Operand {
+    fn at(self, own: usize, depth: usize) -> Operand {
+        let offset = own as isize * self.own + depth as isize * self.depth;
+        Operand { pointer: self.pointer.wrapping_offset(offset * self.dtype.bytes() as isize), ..self }
+    }
+    /// Whether vectors can be read in place: where few rows of the other operand meet each, a panel of copies would not pay.
+    fn is_vectors(&self, reuse: usize) -> bool {
+        self.dtype == DType::F32 && self.own == 1 && reuse <= 2 * ROWS
+    }
+    /// Whether rows can be read in place: side by side, and not so far apart that several meet in one set of a cache.
+    fn is_rows(&self) -> bool {
+        self.dtype == DType::F32 && self.depth == 1 && !(4 * self.own).unsigned_abs().is_multiple_of(MEET)
+    }
+}
+
+impl Product {
+    /// With the operands the other way round.
+    fn turned(self) -> Product {
+        Product { rows: self.columns, columns: self.rows, a: self.b, b: self.a, c_row: self.c_column, c_column: self.c_row, ..self }
+    }
+    /// Elements copied beside the product itself; a copy across rows counts twice.
+    fn copied(&self) -> usize {
+        let Product { rows, columns, depth, .. } = *self;
+        let vectors = if self.b.is_vectors(rows) { 0 } else { columns * depth * if self.b.own == 1 { 1 } else { 2 } };
+        let spread = if self.a.is_rows() { 0 } else { rows * depth };
+        let result = if self.c_column == 1 { 0 } else { 2 * rows * columns };
+        vectors + spread + result
+    }
+}
+
+/// Runs a product. `scratch` holds the copies.
+///
+/// # Safety
+/// All elements that lengths and strides reach are valid; `c` overlaps neither operand.
+pub unsafe fn multiply(product: Product, scratch: &mut Vec<Line>) {
+    let turned = product.turned();
+    let product = if turned.copied() < product.copied() { turned } else { product };
+    if product.depth == 0 && !product.add {
+        for i in 0..product.rows as isize {
+            (0..product.columns as isize).for_each(|j| unsafe { *product.c.offset(i * product.c_row + j * product.c_column) = 0.0 })
+        }
+    }
+    arch().dispatch(Blocked { product, scratch })
+}
+
+struct Blocked<'a> {
+    product: Product,
+    scratch: &'a mut Vec<Line>,
+}
+
+impl WithSimd for Blocked<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let p = self.product;
+        let width = VECTORS * S::F32_LANES;
+        let panel = DEPTH.min(p.depth) * width;
+        let panels = COLUMNS.min(p.columns).div_ceil(width);
+        // a row longer than a block, so that rows do not meet in one set of a cache
+        let pitch = DEPTH + 16;
+        let memory = reserve(self.scratch, panels * panel + STRIPE.min(p.rows) * pitch);
+        let staged = unsafe { memory.add(panels * panel) };
+        let in_place = p.b.is_vectors(p.rows);
+        for depth in (0..p.depth).step_by(DEPTH) {
+            let n = DEPTH.min(p.depth - depth);
+            let add = p.add || depth > 0;
+            for column in (0..p.columns).step_by(COLUMNS) {
+                let columns = COLUMNS.min(p.columns - column);
+                let b = p.b.at(column, depth);
+                // in place only the last, incomplete panel is copied
+                let first = if in_place { columns / width } else { 0 };
+                unsafe { with_stored!(b.dtype, T => fill_panels::<S, T>(simd, b.at(first * width, 0), columns - first * width, n, memory)) }
+                for row in (0..p.rows).step_by(STRIPE) {
+                    let rows = STRIPE.min(p.rows - row);
+                    let a = p.a.at(row, depth);
+                    let (a_pointer, a_row) = if a.is_rows() {
+                        (a.pointer.cast::<f32>(), a.own)
+                    } else {
+                        unsafe { with_stored!(a.dtype, T => stage::<S, T>(simd, a, rows, n, staged, pitch)) };
+                        (staged.cast_const(), pitch as isize)
+                    };
+                    for (i, j) in (0..columns).step_by(width).enumerate() {
+                        let (vectors, step) = if i < first {
+                            (unsafe { b.pointer.cast::<f32>().add(j) }, b.depth)
+                        } else {
+                            (unsafe { memory.cast_const().add((i - first) * n * width) }, width as isize)
+                        };
+                        for r in (0..rows).step_by(ROWS) {
+                            let c = unsafe { p.c.offset((row + r) as isize * p.c_row + (column + j) as isize * p.c_column) };
+                            let tile = Tile {
+                                depth: n,
+                                a: unsafe { a_pointer.offset(r as isize * a_row) },
+                                a_row,
+                                b: vectors,
+                                b_depth: step,
+                                c,
+                                c_row: p.c_row,
+                                c_column: p.c_column,
+                                columns: width.min(columns - j),
+                                add,
+                            };
+                            unsafe {
+                                match rows - r {
+                                    1 => tile.run::<S, 1>(simd),
+                                    2 => tile.run::<S, 2>(simd),
+                                    3 => tile.run::<S, 3>(simd),
+                                    4 => tile.run::<S, 4>(simd),
+                                    5 => tile.run::<S, 5>(simd),
+                                    _ => tile.run::<S, ROWS>(simd),
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Copies columns to panels of [`VECTORS`] vectors, depth after depth; what is missing of the last panel is 0.
+#[inline(always)]
+unsafe fn fill_panels<S: Simd, T: Stored>(simd: S, b: Operand, columns: usize, depth: usize, to: *mut f32) {
+    let width = VECTORS * S::F32_LANES;
+    let from = b.pointer.cast::<T>();
+    for (i, j) in (0..columns).step_by(width).enumerate() {
+        let panel = unsafe { to.add(i * depth * width) };
+        let wide = width.min(columns - j);
+        for k in 0..depth {
+            unsafe {
+                let (source, target) = (from.offset(j as isize * b.own + k as isize * b.depth), panel.add(k * width));
+                if wide == width {
+                    if b.own == 1 {
+                        for x in (0..width).step_by(S::F32_LANES) {
+                            target.add(x).cast::<S::f32s>().write_unaligned(T::vector(simd, source.add(x)))
+                        }
+                    } else {
+                        for x in (0..width).step_by(S::F32_LANES) {
+                            let vector = T::gather(simd, source.offset(x as isize * b.own), b.own);
+                            target.add(x).cast::<S::f32s>().write_unaligned(vector)
+                        }
+                    }
+                } else {
+                    (0..wide).for_each(|x| *target.add(x) = (*source.offset(x as isize * b.own)).widen());
+                    (wide..width).for_each(|x| *target.add(x) = 0.0)
+                }
+            }
+        }
+    }
+}
+
+/// Copies rows, `pitch` elements apart.
+#[inline(always)]
+unsafe fn stage<S: Simd, T: Stored>(simd: S, a: Operand, rows: usize, depth: usize, to: *mut f32, pitch: usize) {
+    let from = a.pointer.cast::<T>();
+    unsafe {
+        if a.depth == 1 {
+            for i in 0..rows {
+                let (source, target) = (from.offset(i as isize * a.own), to.add(i * pitch));
+                let whole = depth / S::F32_LANES * S::F32_LANES;
+                for k in (0..whole).step_by(S::F32_LANES) {
+                    target.add(k).cast::<S::f32s>().write_unaligned(T::vector(simd, source.add(k)))
+                }
+                (whole..depth).for_each(|k| *target.add(k) = (*source.add(k)).widen())
+            }
+        } else {
+            for k in 0..depth {
+                let source = from.offset(k as isize * a.depth);
+                (0..rows).for_each(|i| *to.add(i * pitch + k) = (*source.offset(i as isize * a.own)).widen())
+            }
+        }
+    }
+}
+
+/// Some rows of `a` by one panel of `b`.
+#[derive(Clone, Copy)]
+struct Tile {
+    depth: usize,
+    /// Side by side along the depth.
+    a: *const f32,
+    a_row: isize,
+    b: *const f32,
+    b_depth: isize,
+    c: *mut f32,
+    c_row: isize,
+    c_column: isize,
+    columns: usize,
+    add: bool,
+}
+
+impl Tile {
+    #[inline(always)]
+    unsafe fn run<S: Simd, const R: usize>(self, simd: S) {
+        let width = VECTORS * S::F32_LANES;
+        let mut sums = [[simd.splat_f32s(0.0); VECTORS]; R];
+        let mut rows = [self.a; R];
+        for (r, row) in rows.iter_mut().enumerate() {
+            *row = self.a.wrapping_offset(r as isize * self.a_row)
+        }
+        let mut b = self.b;
+        for k in 0..self.depth {
+            unsafe {
+                let vectors: [S::f32s; VECTORS] = std::array::from_fn(|v| b.add(v * S::F32_LANES).cast::<S::f32s>().read_unaligned());
+                for r in 0..R {
+                    let x = simd.splat_f32s(*rows[r].add(k));
+                    for v in 0..VECTORS {
+                        sums[r][v] = simd.mul_add_f32s(x, vectors[v], sums[r][v])
+                    }
+                }
+                b = b.wrapping_offset(self.b_depth);
+            }
+        }
+        if self.c_column == 1 && self.columns == width {
+            for (r, row) in sums.iter().enumerate() {
+                for (v, sum) in row.iter().enumerate() {
+                    unsafe {
+                        let c = self.c.offset(r as isize * self.c_row).add(v * S::F32_LANES).cast::<S::f32s>();
+                        c.write_unaligned(if self.add { simd.add_f32s(*sum, c.read_unaligned()) } else { *sum })
+                    }
+                }
+            }
+            return;
+        }
+        // through memory of its own: the sums then stay in registers
+        let mut edge = [[0f32; VECTORS * MOST_LANES]; R];
+        for (row, to) in sums.iter().zip(&mut edge) {
+            for (v, sum) in row.iter().enumerate() {
+                unsafe { to.as_mut_ptr().add(v * S::F32_LANES).cast::<S::f32s>().write_unaligned(*sum) }
+            }
+        }
+        for (r, row) in edge.iter().enumerate() {
+            for (j, x) in row[..self.columns].iter().enumerate() {
+                unsafe {
+                    let c = self.c.offset(r as isize * self.c_row + j as isize * self.c_column);
+                    *c = if self.add { *c + x } else { *x }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stored;
+    use super::*;
+
+    /// Sizes about the edges of tiles and blocks, either operand contiguous along either of its dims, NaN beyond the rows: against sums in f64.
+    #[test]
+    fn products_of_all_layouts_equal_sums_in_f64() {
+        let mut turn = 0;
+        for (rows, columns, depth) in [(1, 1, 1), (7, 17, 300), (97, 33, 257), (6, 16, 256), (100, 257, 5), (13, 300, 40), (5, 9, 0), (193, 64, 64)] {
+            for layouts in [[false, false], [false, true], [true, false], [true, true]] {
+                let dtype = [DType::F32, DType::F16, DType::BF16][turn % 3];
+                turn += 1;
+                check(rows, columns, depth, layouts, dtype, turn % 2 == 0)
+            }
+        }
+    }
+
+    /// A matrix in memory, with the values it has there.
+    struct Laid {
+        memory: Vec<u32>,
+        values: Vec<f32>,
+        own: usize,
+        depth: usize,
+    }
+
+    fn matrix(own: usize, depth: usize, across: bool, dtype: DType, seed: usize) -> Laid {
+        let (lines, length) = if across { (depth, own) } else { (own, depth) };
+        let pitch = length + 3;
+        let value = |i: usize| (((i + seed) * 7919 % 251) as f32 - 125.0) / 64.0;
+        let all: Vec<f32> = (0..lines * pitch).map(|i| if i % pitch < length { value(i) } else { f32::NAN }).collect();
+        let mut memory = vec![0u32; (all.len() * dtype.bytes()).div_ceil(4)];
+        let mut values = vec![0.0; all.len()];
+        unsafe {
+            stored::store(dtype, memory.as_mut_ptr().cast(), 1, &all);
+            stored::load(dtype, memory.as_ptr().cast(), 1, &mut values)
+        }
+        if across { Laid { memory, values, own: 1, depth: pitch } } else { Laid { memory, values, own: pitch, depth: 1 } }
+    }
+
+    fn check(rows: usize, columns: usize, depth: usize, across: [bool; 2], dtype: DType, add: bool) {
+        let (a, b) = (matrix(rows, depth, across[0], dtype, 1), matrix(columns, depth, across[1], dtype, 17));
+        let operand = |m: &Laid| Operand { pointer: m.memory.as_ptr().cast(), dtype, own: m.own as isize, depth: m.depth as isize };
+        let start = if add { 1.0 } else { f32::NAN };
+        let mut c = vec![start; rows * columns];
+        let product = Product { rows, columns, depth, a: operand(&a), b: operand(&b), c: c.as_mut_ptr(), c_row: columns as isize, c_column: 1, add };
+        unsafe { multiply(product, &mut vec![]) };
+        for i in 0..rows {
+            for j in 0..columns {
+                let exact: f64 = (0..depth).map(|k| a.values[i * a.own + k * a.depth] as f64 * b.values[j * b.own + k * b.depth] as f64).sum();
+                let got = c[i * columns + j] as f64 - if add { 1.0 } else { 0.0 };
+                assert!((got - exact).abs() < 1e-5 * (depth as f64 + 1.0), "{rows} {columns} {depth} {across:?} {dtype}: {got} {exact}")
+            }
+        }
+    }
+}
