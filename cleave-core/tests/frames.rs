@@ -1,13 +1,15 @@
-//! Translations: moments of values far from 0, in f32, in one pass.
+//! Frames: moments of values far from 0, in f32, in one pass; and a frame that the table does not have, by a row alone.
 #![cfg(feature = "compiler")]
 use cleave_core::algebra::check::Random;
 use cleave_core::algebra::search;
 use cleave_core::dtype::DType;
 use cleave_core::extent;
+use cleave_core::frame::{self, Row, Statistic};
 use cleave_core::frontend;
+use cleave_core::graph::FrameKind;
 use cleave_core::kernel::{Algorithm, Kernel};
 use cleave_core::oracle::{self, Tensor};
-use cleave_core::schedule::interpret::{Arithmetic, Settings, run};
+use cleave_core::schedule::interpret::{Arithmetic, Settings, run, run_with};
 use cleave_core::schedule::programs;
 use cleave_core::tile::Program;
 
@@ -82,5 +84,58 @@ fn a_sum_of_squares_that_keeps_its_centre_has_no_translation() {
     let k = kernel("#[kernel] fn rms(x: Tensor<f32, M, N>) -> Tensor<f32, M, N> { x * rsqrt(mean::<N>(x * x) + 1e-5) }");
     for p in programs(0, &k.graph, &[]) {
         assert!(!p.to_string().contains("translation"), "{p}")
+    }
+}
+
+/// Exponentials under a power of two: g is a multiple of log 2, so that moving a state scales it exactly.
+static EXACT: Row = Row {
+    kind: FrameKind::Shift,
+    name: "exact shift",
+    statistic: Statistic::Greatest,
+    identity: f64::NEG_INFINITY,
+    of_tile: |keys| {
+        let greatest = keys.fold(f64::NEG_INFINITY, f64::max);
+        if greatest.is_finite() { (greatest / std::f64::consts::LN_2).ceil() * std::f64::consts::LN_2 } else { greatest }
+    },
+    merge: f64::max,
+    transport: |from, to, tower| {
+        for (value, degree) in tower {
+            let halvings = (*degree as f64 / 2.0 * (from - to) / std::f64::consts::LN_2).round();
+            *value *= if from == f64::NEG_INFINITY { 0.0 } else { halvings.exp2() }
+        }
+    },
+    usable: |g| if g == f64::NEG_INFINITY { 0.0 } else { g },
+};
+
+#[test]
+fn a_frame_of_another_kind_is_a_row_and_nothing_else() {
+    let k = kernel(
+        "#[kernel] fn attention(x: Tensor<f32, M, D>, k: Tensor<f32, N, D>, v: Tensor<f32, N, E>, len: i32) -> (Tensor<f32, M, E>, Tensor<f32, M>) {
+            let s = mask(sum::<D>(x * k), index::<N>() < len);
+            (sum::<N>(softmax::<N>(s) * v), logsumexp::<N>(s))
+        }",
+    );
+    let extents: Vec<i64> = k.graph.axes.iter().map(|a| if a.name == "N" { 40 } else { 3 }).collect();
+    let mut random = Random(3);
+    for len in [33.0, 0.0] {
+        let tensors = k.graph.inputs.iter().map(|i| match &i.name[..] {
+            "len" => Tensor::scalar(len),
+            _ => {
+                let shape = extent::shape(&i.storage, &extents);
+                Tensor { values: (0..shape.iter().product::<i64>()).map(|_| 40.0 * random.real()).collect(), shape }
+            }
+        });
+        let inputs: Vec<Tensor> = tensors.collect();
+        let want = oracle::evaluate(&k.graph, &extents, &inputs);
+        for program in search(&k).algorithms.iter().flat_map(|a| programs(0, &a.graph, &[])) {
+            for pieces in [1, 3] {
+                let settings = Settings { tile: &|_, _| 4, pieces, arithmetic: Arithmetic::Double, types: None };
+                let exact = |kind| if kind == FrameKind::Shift { &EXACT } else { frame::row(kind) };
+                let (got, _) = run_with(&program, &extents, &inputs, &settings, exact);
+                for (g, w) in got.iter().zip(&want).flat_map(|(g, w)| g.values.iter().zip(&w.values)) {
+                    assert!(g == w || (g - w).abs() <= 1e-9 * w.abs().max(1.0), "{g} instead of {w}\n{program}")
+                }
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Every kernel of this package with what its build found.
 use crate::bench::kernels as bench;
 use crate::kernels as model;
+use crate::variants;
 use anyhow::Result;
 use cleave::core::plan::PlanFile;
 use cleave::{Device, Tensor};
@@ -23,6 +24,16 @@ pub fn plan_files() -> Result<Vec<&'static PlanFile>> {
         model::softmax_rows(x).file(),
         model::logsumexp_rows(x).file(),
         model::rms_norm_rows(x, x, 1.0).file(),
+        variants::causal(x, x, x, 1.0).file(),
+        variants::decode(x, x, x, i).file(),
+        variants::window(x, x, x, 1, 1).file(),
+        variants::alibi(x, x, x, x).file(),
+        variants::capped(x, x, x, 1.0).file(),
+        variants::sink(x, x, x, x).file(),
+        variants::documents(x, x, x, i, i).file(),
+        variants::strided(x, x, x).file(),
+        variants::differential(x, x, x, x).file(),
+        variants::latent(x, x, x, x, x).file(),
         bench::product(x, x).file(),
         bench::product_product(x, x, x).file(),
         bench::product_rowsum(x, x).file(),

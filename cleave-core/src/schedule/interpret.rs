@@ -6,7 +6,7 @@ use crate::axis::AxisId;
 use crate::domain::{Domain, Span, Surroundings, index_at, index_range};
 use crate::dtype::DType;
 use crate::extent;
-use crate::frame::row;
+use crate::frame::{Row, row};
 use crate::graph::{Access, FrameKind, Function, Graph, NodeId, Op};
 use crate::oracle::Tensor;
 use crate::predicate::Table;
@@ -42,6 +42,11 @@ pub struct Counts {
 
 /// Runs `program` on the extents of every axis and the inputs in order.
 pub fn run(program: &Program, extents: &[i64], inputs: &[Tensor], settings: &Settings) -> (Vec<Tensor>, Counts) {
+    run_with(program, extents, inputs, settings, row)
+}
+
+/// The same under other rows of the frame table.
+pub fn run_with(program: &Program, extents: &[i64], inputs: &[Tensor], settings: &Settings, rows: fn(FrameKind) -> &'static Row) -> (Vec<Tensor>, Counts) {
     let mut counts = Counts::default();
     let Some(graph) = program.launches.last().and_then(|l| l.first()).map(|p| &p.graph) else { return (vec![], counts) };
     let stored = |element: crate::dtype::Element, t: &mut Tensor| {
@@ -67,6 +72,7 @@ pub fn run(program: &Program, extents: &[i64], inputs: &[Tensor], settings: &Set
                 tensors: &tensors,
                 outputs: &mut outputs,
                 settings,
+                rows,
                 counts: &mut counts,
                 at: vec![None; part.dims.len()],
                 values: vec![vec![]; part.graph.nodes.len()],
@@ -111,6 +117,7 @@ struct Block<'a> {
     tensors: &'a [Tensor],
     outputs: &'a mut [Tensor],
     settings: &'a Settings<'a>,
+    rows: fn(FrameKind) -> &'static Row,
     counts: &'a mut Counts,
     /// The tile of each dim that is bound.
     at: Vec<Option<Span>>,
@@ -364,13 +371,13 @@ impl<'a> Block<'a> {
         }
     }
     fn usable(&self, frame: NodeId, values: &[f64]) -> Vec<f64> {
-        let row = row(self.frame_kind(frame));
+        let row = (self.rows)(self.frame_kind(frame));
         values.iter().map(|x| (row.usable)(*x)).collect()
     }
     fn frame_of_tile(&self, frame: NodeId) -> Vec<f64> {
         let operands = self.graph().operands(frame);
         let over = self.part.dims_of(self.graph().op(frame).reduced());
-        let row = row(self.frame_kind(frame));
+        let row = (self.rows)(self.frame_kind(frame));
         let mut tile = vec![];
         self.each(self.part.of(frame), &self.origin(), &mut |kept| {
             let mut keys = vec![];
@@ -384,7 +391,7 @@ impl<'a> Block<'a> {
         tile
     }
     fn rebase(&mut self, frame: NodeId, carried: &mut Carried) {
-        let row = row(self.frame_kind(frame));
+        let row = (self.rows)(self.frame_kind(frame));
         let tile = self.frame_of_tile(frame);
         let to: Vec<f64> = carried[&frame].iter().zip(tile).map(|(x, y)| (row.merge)(*x, y)).collect();
         if let Some(state) = state_of(&self.part.body, frame) {
@@ -394,7 +401,7 @@ impl<'a> Block<'a> {
     }
     /// Moves the members of a state into the frame `to`.
     fn transport(&self, state: &State, frame: NodeId, carried: &mut Carried, to: &[f64]) {
-        let row = row(self.frame_kind(frame));
+        let row = (self.rows)(self.frame_kind(frame));
         let before = carried.clone();
         let from = before[&frame].clone();
         for m in &state.members {
@@ -421,7 +428,7 @@ impl<'a> Block<'a> {
         let mut carried = Carried::new();
         for state in &the_loop.states {
             if let Some(f) = state.frame {
-                carried.insert(f, vec![row(self.frame_kind(f)).identity; size(f)]);
+                carried.insert(f, vec![(self.rows)(self.frame_kind(f)).identity; size(f)]);
             }
             for m in &state.members {
                 let identity = if matches!(self.graph().op(m.node), Op::Maximum(_)) { f64::NEG_INFINITY } else { 0.0 };
@@ -434,7 +441,7 @@ impl<'a> Block<'a> {
     fn merge(&self, the_loop: &Loop, total: &mut Carried, mut piece: Carried) {
         for state in &the_loop.states {
             if let Some(f) = state.frame {
-                let row = row(self.frame_kind(f));
+                let row = (self.rows)(self.frame_kind(f));
                 let to: Vec<f64> = total[&f].iter().zip(&piece[&f]).map(|(x, y)| (row.merge)(*x, *y)).collect();
                 self.transport(state, f, total, &to);
                 self.transport(state, f, &mut piece, &to)
