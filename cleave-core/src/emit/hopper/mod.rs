@@ -4,8 +4,11 @@
 //! From the statements of the one loop follow [`steps`]: its operations over values. [`pipeline`] gives their order, with all waits; [`text`]
 //! writes both roles from it: the producer fills rings in the order of the consumers' waits, a slot is released at the wait that retires its
 //! reader. Values in registers are those of [`super::fragment`], whose code for statements other than products is used as it is.
+mod consumer;
 pub mod maps;
+mod memory;
 pub mod pipeline;
+mod producer;
 mod results;
 mod steps;
 mod text;

@@ -1,9 +1,10 @@
 //! The operations of one step of a part's loop, from its statements: tiles that are copied, products, and the other work with the values
 //! that its text reads and writes.
-use super::maps::{self, Boxes};
-use super::pipeline::{Kind, Operation, Schedule, Unit, Value};
+use super::maps;
+pub use super::memory::{Memory, Operand, Ring};
+use super::pipeline::{Kind, Operation, Value};
 use super::wgmma::{self, Instruction};
-use super::{ROOM, ROWS, Shape, multiplies, results};
+use super::{Shape, multiplies};
 use crate::emit::code::{Code, identifier};
 use crate::emit::fragment::{Class, Writer};
 use crate::emit::part::{Context, Refusal};
@@ -11,35 +12,6 @@ use crate::graph::{NodeId, Op};
 use crate::plan::Guard;
 use crate::tile::{DimId, DimSet, Loop, Statement};
 use std::collections::{BTreeSet, HashMap, HashSet};
-
-/// A tile of an input that is an operand of products: the left one, or the right one.
-pub struct Operand {
-    pub node: NodeId,
-    pub name: String,
-    pub boxes: Boxes,
-    /// Elements: rows of a box, columns in whole blocks.
-    pub rows: u32,
-    pub columns: u32,
-    /// The contracted dim is in the rows.
-    pub mn: bool,
-    pub is_left: bool,
-    pub streamed: bool,
-    /// Where a box starts along columns and rows.
-    pub column_at: String,
-    pub row_at: String,
-    pub value: Value,
-    /// The loop's dim is in the rows of a right operand, which may lie beyond what the loop may read.
-    pub cleared: bool,
-}
-
-impl Operand {
-    pub fn bytes(&self) -> u32 {
-        self.rows * self.columns * 2
-    }
-    pub fn blocks(&self) -> u32 {
-        self.columns / maps::COLUMNS
-    }
-}
 
 /// How the left operand of a product comes.
 #[derive(Clone)]
@@ -73,7 +45,7 @@ pub enum Work {
 }
 
 pub struct Steps<'a> {
-    cx: &'a Context<'a>,
+    pub(super) cx: &'a Context<'a>,
     pub l: &'a Loop,
     /// The position of the loop in the part's body.
     pub at: usize,
@@ -82,34 +54,15 @@ pub struct Steps<'a> {
     pub work: Vec<Work>,
     /// Declarations of packed operands.
     pub packed: Vec<String>,
-    packed_registers: u32,
+    pub(super) packed_registers: u32,
     pub bounds: crate::emit::bounds::Bounds,
     /// The lines that declare the bounds.
     pub bounds_code: Code,
     pub guards: Vec<Guard>,
     pub instructions: BTreeSet<Instruction>,
-    accumulators: u32,
-    limits: u32,
+    pub(super) accumulators: u32,
+    pub(super) limits: u32,
     dtype: &'static str,
-}
-
-/// Operands that the same unit of the schedule reads: they share slots and barriers.
-pub struct Ring {
-    pub operands: Vec<usize>,
-    pub name: String,
-    /// A group of products, or the reading of a tile to registers.
-    pub reader: usize,
-    pub bytes: u32,
-}
-
-pub struct Memory {
-    pub stages: u32,
-    pub residents: u32,
-    /// Bytes from the start, where blocks for results are if there are any: of each resident tile, of each ring, of the barriers, of all.
-    pub resident: Vec<(usize, u32)>,
-    pub rings: Vec<u32>,
-    pub barriers: u32,
-    pub total: u32,
 }
 
 struct Builder<'w, 'a> {
@@ -131,7 +84,7 @@ struct Builder<'w, 'a> {
 }
 
 /// A name from which others may be made by a suffix: none of the user's begins with it and an underscore.
-fn base(cx: &Context, wanted: &str) -> String {
+pub(super) fn base(cx: &Context, wanted: &str) -> String {
     let g = &cx.part.graph;
     let users = || g.inputs.iter().map(|i| &i.name).chain(g.outputs.iter().map(|o| &o.name)).chain(g.axes.iter().map(|a| &a.name)).map(|n| identifier(n));
     let taken = |name: &str| users().any(|u| u.strip_prefix(name).is_some_and(|rest| rest.starts_with('_')));
@@ -498,67 +451,5 @@ impl<'a> Builder<'_, 'a> {
 impl Steps<'_> {
     pub fn dtype(&self) -> &'static str {
         self.dtype
-    }
-    /// The streamed operands by the group that reads them.
-    pub fn rings(&self, schedule: &Schedule) -> Result<Vec<Ring>, Refusal> {
-        let mut rings: Vec<Ring> = vec![];
-        for (i, o) in self.operands.iter().enumerate().filter(|(_, o)| o.streamed) {
-            let reads = |unit: &Unit| match unit {
-                Unit::Group(all) => all.iter().any(|p| self.operations[*p].reads.contains(&o.value)),
-                Unit::Single(one) => self.operations[*one].reads.contains(&o.value),
-                Unit::Retire(_) => false,
-            };
-            let readers: Vec<usize> = (0..schedule.units.len()).filter(|u| reads(&schedule.units[*u])).collect();
-            let [reader] = readers[..] else { return Err(format!("{} is read at {} places of a step", o.name, readers.len())) };
-            match rings.iter_mut().find(|r| r.reader == reader) {
-                Some(r) => {
-                    r.operands.push(i);
-                    r.bytes += o.bytes()
-                }
-                None => rings.push(Ring {
-                    operands: vec![i],
-                    name: base(self.cx, o.name.trim_end_matches("_tile").trim_end_matches("_shared")),
-                    reader,
-                    bytes: o.bytes(),
-                }),
-            }
-        }
-        Ok(rings)
-    }
-    /// Two tiles of what is resident where that leaves two stages, and as many stages as fit.
-    pub fn memory(&self, rings: &[Ring], results: &[results::Result], shape: Shape) -> Result<Memory, Refusal> {
-        let staged = results.iter().any(|r| r.stage == results::Stage::Blocks);
-        let blocks = if staged { 2 * shape.warpgroups * results::BLOCK_BYTES } else { 0 };
-        let stage: u32 = rings.iter().map(|r| r.bytes).sum();
-        let tiles: u32 = self.operands.iter().filter(|o| !o.streamed).map(Operand::bytes).sum();
-        let stages = |residents: u32| shape.stages.min(ROOM.saturating_sub(blocks + residents * tiles) / stage.max(1));
-        let Some(residents) = (1..=shape.residents).rev().find(|r| stages(*r) >= 2) else {
-            return Err(format!("two stages of {stage} bytes beside {} do not fit in shared memory", blocks + tiles));
-        };
-        let stages = stages(residents);
-        let mut at = blocks;
-        let (mut resident, mut starts) = (vec![], vec![]);
-        for (i, o) in self.operands.iter().enumerate().filter(|(_, o)| !o.streamed) {
-            resident.push((i, at));
-            at += residents * o.bytes()
-        }
-        for r in rings {
-            starts.push(at);
-            at += stages * r.bytes
-        }
-        Ok(Memory { stages, residents, resident, rings: starts, barriers: at, total: at + super::BARRIER_BYTES + 1024 })
-    }
-    /// Accumulators, packed operands, and some 30 more registers for addresses, states, a mask's limit and what is at hand.
-    pub fn check_registers(&self, shape: Shape) -> Result<(), Refusal> {
-        let (most, _) = shape.registers();
-        let all = self.accumulators + self.packed_registers + 30 + 4 * self.limits.saturating_sub(1);
-        match all <= most {
-            true => Ok(()),
-            false => Err(format!("{all} registers, a thread has {most}")),
-        }
-    }
-    /// The part of a left operand's tile that is a warpgroup's: bytes from one to the next.
-    pub fn between_warpgroups(&self, o: &Operand) -> u32 {
-        if o.mn { o.rows * 128 } else { ROWS * 128 }
     }
 }

@@ -1,0 +1,323 @@
+//! The consumer warpgroups: the schedule's events, with the waits for slots, their release, and the fences around products.
+use super::pipeline::{Event, Instance};
+use super::steps::{Left, Operand, Product, Ring, Work};
+use super::text::{FIRST_BARRIER, Place, Text};
+use crate::emit::code::Code;
+use crate::emit::fragment::{Class, Writer};
+use crate::emit::part::Refusal;
+use crate::tile::Statement;
+
+impl Text<'_, '_> {
+    // ---- the consumers -------------------------------------------------------------------------------------------------
+    /// Everything that a consumer does for a tile, left in the writer's code.
+    pub(super) fn consumer(&self, w: &mut Writer) -> Result<Code, Refusal> {
+        let l = self.steps.l;
+        let mut c = std::mem::replace(&mut w.code, Code::at(3));
+        self.extent(&mut c);
+        let limits = std::mem::take(&mut *w.limits.borrow_mut());
+        limits.into_iter().for_each(|line| c.line(line));
+        self.steps.packed.iter().for_each(|line| c.line(line));
+        let masks = self.steps.work.iter().any(|x| matches!(x, Work::Text(t) if t.text().contains("partial")));
+        c.open("if (steps > 0) {");
+        self.place(&mut c, w, Place::Prologue, masks)?;
+        c.line("int j = 1;");
+        if masks && !l.domain.is_empty() {
+            c.line(format!("const int cut = {} / {};  // tiles below need no mask", self.steps.bounds.full_high, self.cx.tile(l.dim)));
+            c.line("CLEAVE_ONCE");
+            c.open("for (; j < steps && last - 1 - j >= cut; j++) {");
+            self.place(&mut c, w, Place::Body, true)?;
+            c.close("}")
+        }
+        let left = masks && self.steps.bounds.left;
+        if left {
+            let tile = self.cx.tile(l.dim);
+            c.line(format!("const int whole = ({} + {}) / {tile};  // and those from here on", self.steps.bounds.full_low, tile - 1))
+        }
+        c.line("CLEAVE_ONCE");
+        c.open(if left { "for (; j < steps && last - 1 - j >= whole; j++) {" } else { "for (; j < steps; j++) {" });
+        self.place(&mut c, w, Place::Body, false)?;
+        c.close("}");
+        if left {
+            c.line("CLEAVE_ONCE");
+            c.open("for (; j < steps; j++) {");
+            self.place(&mut c, w, Place::Body, true)?;
+            c.close("}")
+        }
+        self.place(&mut c, w, Place::Tail, masks)?;
+        c.close("}");
+        if self.resident().any(|(o, _)| self.stages(o)) {
+            c.open("else {");
+            self.await_resident(&mut c);
+            c.close("}")
+        }
+        w.code = c;
+        // what the body computed is gone
+        for s in &l.body {
+            if let Statement::Load { node, .. } | Statement::Map { node } | Statement::Reduce { node, .. } = s {
+                w.registers.remove(node);
+            }
+        }
+        for n in std::mem::take(&mut w.open_folds) {
+            let (name, op) = (self.cx.value_name(n), w.join(n));
+            w.code.line(format!("cleave::join_lanes({name}, {op});"))
+        }
+        for (at, s) in self.cx.part.body.iter().enumerate().skip(self.steps.at + 1) {
+            match (self.results.iter().find(|r| r.at == at), s) {
+                (Some(r), _) => self.store(w, r),
+                // registers are full of accumulators: other fragments are made where they are stored
+                (None, Statement::Load { node, .. } | Statement::Map { node }) if matches!(w.class(*node), Ok(Class::Fragment(_))) => {}
+                (None, Statement::Store { output, store, .. }) => {
+                    let (node, _, _) = self.cx.store_dims(*output, *store);
+                    if let Class::Fragment(column) = w.class(node)? {
+                        // where each column lies takes divisions: a minute of ptxas
+                        if self.cx.part.dim(column).axes.len() > 1 {
+                            return Err("a result over packed columns".into());
+                        }
+                        if !w.registers.contains(&node) {
+                            w.define(node, |w, class| w.element(class, node))?
+                        }
+                    }
+                    w.statement(s)?
+                }
+                (None, s) => w.statement(s)?,
+            }
+        }
+        let mut c = Code::at(3);
+        c.append(&w.code);
+        Ok(c)
+    }
+    /// One copy of a stretch of the schedule.
+    pub(super) fn place(&self, c: &mut Code, w: &Writer, place: Place, masked: bool) -> Result<(), Refusal> {
+        let l = self.steps.l;
+        let events = match place {
+            Place::Prologue => &self.schedule.prologue,
+            Place::Body => &self.schedule.body,
+            Place::Tail => &self.schedule.tail,
+        };
+        let mut inner = Code::at(c.depth() + (place != Place::Body) as usize);
+        self.events(&mut inner, events, place)?;
+        let (start, column) = (self.cx.start(l.dim), w.column_name(l.dim));
+        let text = inner.text();
+        let (needs_column, needs_start) = (text.contains(&column), text.contains(&start) || text.contains(&column));
+        if place != Place::Body {
+            c.open("{")
+        }
+        if text.contains("partial") {
+            c.line(format!("constexpr bool partial = {masked};"))
+        }
+        if needs_start {
+            let step = if place == Place::Body { " - j" } else { "" };
+            c.line(format!("const int {start} = (last - 1{step}) * {};", self.cx.tile(l.dim)))
+        }
+        if needs_column {
+            c.line(w.column_line(l.dim))
+        }
+        if place == Place::Tail && self.steps.bounds.left {
+            self.clear(c, false)?
+        }
+        c.append(&inner);
+        match place {
+            Place::Prologue => self.clear(c, true)?,
+            Place::Tail if self.shape.persistent => {
+                for (o, _) in self.resident().filter(|(o, _)| !self.stages(o)) {
+                    c.line(format!("if (cleave::lane() == 0) cleave::barrier_arrive({});", self.resident_barrier(o, "empty")));
+                    self.advance_resident(c, o)
+                }
+            }
+            _ => {}
+        }
+        if place != Place::Body {
+            c.close("}")
+        }
+        Ok(())
+    }
+    /// The rows of the first tile that lie above what the loop may read, and those of the last one below it, are zeroed where a product would read
+    /// them.
+    pub(super) fn clear(&self, c: &mut Code, above: bool) -> Result<(), Refusal> {
+        for r in self.rings {
+            let operands: Vec<&Operand> = r.operands.iter().map(|o| &self.steps.operands[*o]).filter(|o| o.cleared).collect();
+            if operands.is_empty() {
+                continue;
+            }
+            if self.schedule.prologue.iter().any(|e| matches!(e, Event::Issue(i) if i.unit == r.reader)) {
+                return Err("an operand that may be read beyond its end at once".into());
+            }
+            let (n, tile, bounds) = (&r.name, self.cx.tile(self.steps.l.dim), &self.steps.bounds);
+            let (first, end) = match above {
+                true => (format!("{n}_rows"), tile.to_string()),
+                false => ("0".into(), format!("{n}_rows")),
+            };
+            c.line(match above {
+                true => format!("const int {n}_rows = {} - (last - 1) * {tile};", bounds.high),
+                false => format!("const int {n}_rows = {} - (last - steps) * {tile};", bounds.low),
+            });
+            c.open(format!("if ({first} < {end}) {{  // memory there may hold anything"));
+            c.line(format!("cleave::barrier_wait({n}_full + 8 * {n}_slot, {n}_phase);"));
+            for o in operands {
+                c.line(format!("cleave::clear_rows<{}, {}>({}, {first}, {end});", o.rows, o.columns, self.slot(r, o)))
+            }
+            c.line("cleave::publish_shared();");
+            c.line(format!("cleave::barrier_of({FIRST_BARRIER} + warpgroup, 128);"));
+            c.close("}")
+        }
+        Ok(())
+    }
+    pub(super) fn slot(&self, r: &Ring, o: &Operand) -> String {
+        let before = r.operands.iter().map(|i| &self.steps.operands[*i]).take_while(|x| x.node != o.node);
+        let offset: u32 = before.map(Operand::bytes).sum();
+        let start = format!("{0}_ring + {0}_slot * {1}", r.name, r.bytes);
+        if offset == 0 { start } else { format!("{start} + {offset}") }
+    }
+    pub(super) fn ring_of(&self, unit: usize) -> impl Iterator<Item = &Ring> {
+        self.rings.iter().filter(move |r| r.reader == unit)
+    }
+    /// Whether a ring's next slot is awaited before the wait for its reader: see [`Shape::early`].
+    pub(super) fn early(&self, r: &Ring) -> bool {
+        let shifted = !self.schedule.prologue.iter().any(|e| matches!(e, Event::Issue(i) | Event::Work(i) if i.unit == r.reader));
+        self.shape.early && shifted
+    }
+    /// Whether the slot that is given back is not the one in use.
+    pub(super) fn lags(&self, r: &Ring) -> bool {
+        self.early(r) || self.schedule.lags(r.reader)
+    }
+    pub(super) fn await_slot(&self, c: &mut Code, r: &Ring) {
+        c.line(format!("cleave::barrier_wait({0}_full + 8 * {0}_slot, {0}_phase);", r.name))
+    }
+    pub(super) fn products(&self, i: &Instance) -> impl Iterator<Item = &Product> {
+        let all = self.schedule.products(i.unit).iter();
+        all.filter_map(|o| if let Work::Product(p) = &self.steps.work[*o] { Some(p) } else { None })
+    }
+    pub(super) fn events(&self, c: &mut Code, events: &[Event], place: Place) -> Result<(), Refusal> {
+        let mut first = place == Place::Prologue;
+        let mut at = 0;
+        while at < events.len() {
+            match &events[at] {
+                Event::Issue(_) => {
+                    let run: Vec<&Instance> = events[at..].iter().map_while(|e| if let Event::Issue(i) = e { Some(i) } else { None }).collect();
+                    at += run.len();
+                    self.issue(c, &run, std::mem::take(&mut first));
+                    continue;
+                }
+                Event::Wait { younger, retired } => self.wait(c, *younger, retired, place),
+                Event::Work(i) => {
+                    let Some(o) = self.schedule.operation(i.unit) else { return Err("work that is none".into()) };
+                    let text = match &self.steps.work[o] {
+                        Work::Text(text) => text,
+                        Work::Read { operand, declaration, name } => {
+                            self.read(c, i.unit, &self.steps.operands[*operand], declaration, name);
+                            at += 1;
+                            continue;
+                        }
+                        Work::Product(_) => return Err("work that is a product".into()),
+                    };
+                    if i.offset != 0 && (text.text().contains("partial") || text.text().contains(&self.cx.start(self.steps.l.dim))) {
+                        return Err("work on an earlier tile that asks for its position".into());
+                    }
+                    c.append(text)
+                }
+            }
+            at += 1
+        }
+        if place == Place::Prologue {
+            self.rings.iter().filter(|r| self.early(r)).for_each(|r| self.await_slot(c, r))
+        }
+        Ok(())
+    }
+    /// A tile's values to registers; its slot is given back at once.
+    pub(super) fn read(&self, c: &mut Code, unit: usize, o: &Operand, declaration: &str, name: &str) {
+        for r in self.ring_of(unit) {
+            self.await_slot(c, r);
+            c.line(declaration);
+            let tile = format!("cleave::Tile<{}, {}, {}>{{{} - cleave::shared_start()}}", self.steps.dtype(), o.rows, o.columns, self.slot(r, o));
+            c.line(format!("cleave::read_tile<false>({name}, {tile}, warp_row, 0);"));
+            c.line(format!("if (cleave::lane() == 0) cleave::barrier_arrive({0}_empty + 8 * {0}_slot);", r.name));
+            self.advance(c, &r.name)
+        }
+    }
+    pub(super) fn issue(&self, c: &mut Code, run: &[&Instance], first: bool) {
+        for (n, i) in run.iter().enumerate() {
+            for r in self.ring_of(i.unit).filter(|r| !self.early(r)) {
+                self.await_slot(c, r)
+            }
+            if n == 0 {
+                if first {
+                    self.await_resident(c)
+                }
+                for p in run.iter().flat_map(|i| self.products(i)) {
+                    let name = self.cx.value_name(p.node);
+                    match p.carried {
+                        true => c.line(format!("cleave::pin({name});")),
+                        false => c.line(format!("cleave::Fragment<1, {}> {name};", p.columns)),
+                    }
+                }
+                c.line("cleave::products_begin();")
+            }
+            for p in self.products(i) {
+                self.product(c, p)
+            }
+            c.line("cleave::products_commit();");
+            for r in self.ring_of(i.unit).filter(|r| self.lags(r)) {
+                self.advance(c, &r.name)
+            }
+        }
+    }
+    pub(super) fn product(&self, c: &mut Code, p: &Product) {
+        let name = self.cx.value_name(p.node);
+        let address = |o: usize| match self.rings.iter().find(|r| r.operands.contains(&o)) {
+            Some(r) => self.slot(r, &self.steps.operands[o]),
+            None => self.resident_tile(&self.steps.operands[o]),
+        };
+        let b = &self.steps.operands[p.right];
+        let (to, fresh) = (address(p.right), !p.carried);
+        c.line(match &p.left {
+            Left::Shared(o) => {
+                let a = &self.steps.operands[*o];
+                let from = format!("{} + warpgroup * {}", address(*o), self.steps.between_warpgroups(a));
+                format!(
+                    "cleave::multiply_shared<{}, {}, {}, {}, {}>({name}, {from}, {to}, {fresh}, {}());",
+                    p.depth,
+                    a.mn,
+                    a.rows,
+                    b.mn,
+                    b.rows,
+                    self.steps.dtype()
+                )
+            }
+            Left::Packed(packed) => format!("cleave::multiply_registers<{}, {}, {}>({name}, {packed}, {to}, {fresh});", p.depth, b.mn, b.rows),
+        })
+    }
+    pub(super) fn wait(&self, c: &mut Code, younger: usize, retired: &[Instance], place: Place) {
+        for r in retired.iter().flat_map(|i| self.ring_of(i.unit)) {
+            if self.early(r) && place != Place::Tail {
+                self.await_slot(c, r)
+            }
+        }
+        c.line(format!("cleave::products_wait<{younger}>();"));
+        // an accumulator that the next group goes on with is still in flight
+        let settled = self.schedule.body.iter().any(|e| matches!(e, Event::Wait { younger: 0, .. }));
+        for p in retired.iter().flat_map(|i| self.products(i)) {
+            if younger == 0 || settled || !p.carried {
+                c.line(format!("cleave::pin({});", self.cx.value_name(p.node)))
+            }
+        }
+        for i in retired {
+            for r in self.ring_of(i.unit) {
+                let n = &r.name;
+                let guarded = place == Place::Body && i.offset < -1;
+                if guarded {
+                    c.open(format!("if (j >= {}) {{  // the first steps have fewer groups in flight", -i.offset))
+                }
+                if self.lags(r) {
+                    c.line(format!("if (cleave::lane() == 0) cleave::barrier_arrive({n}_empty + 8 * {n}_freed);"));
+                    c.line(format!("if (++{n}_freed == {}) {n}_freed = 0;", self.memory.stages))
+                } else {
+                    c.line(format!("if (cleave::lane() == 0) cleave::barrier_arrive({n}_empty + 8 * {n}_slot);"));
+                    self.advance(c, n)
+                }
+                if guarded {
+                    c.close("}")
+                }
+            }
+        }
+    }
+}
