@@ -50,7 +50,9 @@ CLEAVE_DEVICE void copy16(u32 to, const void* from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(bytes) : "memory");
 }
 CLEAVE_DEVICE void copy16(u32 to, const void* from, int bytes, u64 policy) {
-  u32 address = (u32)__cvta_generic_to_shared(shared_memory) + to;
+  // ptxas 13.0 names registers that are never set where a copy has both a policy and a uniform part of its shared address: an illegal instruction. The
+  // policy's lower half is 0, which ptxas cannot see; an exclusive or with it leaves no part of the address that could be uniform.
+  u32 address = ((u32)__cvta_generic_to_shared(shared_memory) + to) ^ (u32)policy;
   asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(address), "l"(from), "r"(bytes), "l"(policy) : "memory");
 }
 struct Kept {};  // in place of a policy: caches do as they please
@@ -107,8 +109,7 @@ CLEAVE_DEVICE u64 stream_policy(i64 bytes) {
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(first));
   asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(normal));
   const u64 policy = bytes < (i64)300000000 ? first : normal;
-  // Through a shuffle, which hides that the lower half is 0: ptxas 13.0 takes that half of a descriptor for an offset of an asynchronous copy
-  // and names a pair of registers that is none, an illegal instruction.
+  // through a shuffle, which hides that the lower half is 0: see copy16
   const u32 low = __shfl_sync(0xffffffffu, (u32)policy, 0), high = __shfl_sync(0xffffffffu, (u32)(policy >> 32), 0);
   return (u64)high << 32 | low;
 }
