@@ -14,6 +14,7 @@ pub mod logic;
 pub mod normal;
 #[cfg(test)]
 mod numeric;
+pub mod page;
 pub mod poly;
 pub mod replay;
 pub mod report;

@@ -11,6 +11,7 @@ use cleave_core::algebra::{CAP, search, search_with};
 use cleave_core::frontend;
 use cleave_core::kernel::Kernel;
 use cleave_core::prove::chain::{Fault, check};
+use cleave_core::prove::page::page;
 use cleave_core::prove::replay::replay;
 
 /// The kernels of the algebra's tests and those of the front end's.
@@ -89,4 +90,24 @@ fn a_guard_that_was_dropped_is_missed_at_its_step() {
         }
     }
     assert!(found.iter().any(|f| matches!(f, Err(Fault::Guard { .. }))))
+}
+
+#[test]
+fn the_page_of_a_kernel_tells_every_step_with_its_substitution_conditions_and_proof() {
+    let kernel = workloads::matmul_rowsum();
+    let text = page(&kernel, &search(&kernel).algorithms);
+    for part in [
+        "algorithm `w over N first`, chain ",
+        "step 2, contract first (proved for all ranks and extents; this instance checked)",
+        "= sum_{K} x[M,K] * (sum_{N} w[K,N])",
+        "      B is {N}",
+        "      and B and F(r) are disjoint",
+        "equal to the source for all extents, by normal forms",
+    ] {
+        assert!(text.contains(part), "no `{part}` in\n{text}")
+    }
+    // a chain that the search does not find is said to be another's
+    let mut other = search(&kernel).algorithms;
+    other[1].derivation[0].rule = "of the crate".into();
+    assert!(page(&kernel, &other).contains("by a rule of the crate's own"))
 }

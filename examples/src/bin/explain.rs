@@ -4,7 +4,7 @@ use clap::Parser;
 use cleave::core::algebra::{self, Search};
 use cleave::core::kernel::Algorithm;
 use cleave::core::plan::PlanFile;
-use cleave::core::prove;
+use cleave::core::prove::page::page;
 use examples::catalogue::plan_files;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -42,7 +42,7 @@ fn main() -> Result<()> {
     let mut out = io::stdout().lock();
     for file in files {
         if options.proof {
-            proof(&mut out, file)?;
+            write!(out, "{}", page(&file.kernel, &file.algorithms))?;
             continue;
         }
         match (options.report, options.json) {
@@ -117,32 +117,6 @@ fn explain(out: &mut impl Write, file: &PlanFile) -> io::Result<()> {
         }
         for p in file.programs.iter().filter(|p| p.algorithm as usize == i) {
             writeln!(out, "\n{p}")?
-        }
-    }
-    Ok(())
-}
-
-/// The chains of a kernel's algorithms, checked.
-fn proof(out: &mut impl Write, file: &PlanFile) -> io::Result<()> {
-    writeln!(out, "{}", file.kernel)?;
-    let (found, _) = search(file);
-    for (a, chain) in found.algorithms.iter().zip(&found.chains).skip(1) {
-        let Some(planned) = file.algorithms.iter().find(|p| p.name == a.name) else { continue };
-        let kept = if planned.chain() == a.chain() { "as in the plan" } else { "NOT THAT OF THE PLAN" };
-        writeln!(out, "algorithm `{}`: chain {:016x}, {kept}", a.name, planned.chain())?;
-        for (n, (applied, step)) in chain.iter().zip(&a.derivation).enumerate() {
-            let proved = if prove::cache::is_proved(&applied.row) { "proved for all ranks and extents" } else { "NOT PROVED" };
-            let checked = match prove::chain::check(applied) {
-                Ok(()) => "this instance checked".to_string(),
-                Err(e) => format!("THIS INSTANCE NOT CHECKED: {e}"),
-            };
-            writeln!(out, "  step {}, {} ({proved}; {checked})\n    {}\n    = {}", n + 1, applied.row, step.before, step.after)?;
-            step.bindings.iter().try_for_each(|(v, text)| writeln!(out, "      {v} is {text}"))?;
-            step.guards.iter().try_for_each(|g| writeln!(out, "      and {g}"))?
-        }
-        match prove::replay::replay(&file.kernel.graph, &a.graph) {
-            Ok(()) => writeln!(out, "  equal to the source for all extents, by normal forms\n")?,
-            Err(e) => writeln!(out, "  NOT SHOWN TO EQUAL THE SOURCE: {e}\n")?,
         }
     }
     Ok(())
