@@ -127,9 +127,9 @@ impl<O: Outputs> Call<'_, O> {
         Error::Devices {
             kernel: decoded.file.kernel.name.clone(),
             first: first.into(),
-            first_device: on.to_string(),
+            first_device: on.to_string().into(),
             second: second.into(),
-            second_device: other.to_string(),
+            second_device: other.to_string().into(),
         }
     }
 

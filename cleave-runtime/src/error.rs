@@ -21,7 +21,7 @@ pub enum Error {
     #[error("`{kernel}`: {message}")]
     Arguments { kernel: String, message: String },
     #[error("`{kernel}`: `{first}` is on {first_device} and `{second}` on {second_device}; move one of them with `to_device`")]
-    Devices { kernel: String, first: String, first_device: String, second: String, second_device: String },
+    Devices { kernel: String, first: String, first_device: Box<str>, second: String, second_device: Box<str> },
     #[error("`{kernel}`: the stream belongs to {stream}, the tensors are on {tensors}")]
     Stream { kernel: String, stream: String, tensors: String },
     #[error("`{kernel}`: output `{output}` has shape {expected:?}, the target {found:?}")]

@@ -196,7 +196,7 @@ fn helpers_of_the_crate_are_written_out_in_kernels() {
     let (y, z) = shared(&x, &angle).run().unwrap();
     let (x, angle) = (values(&x), values(&angle));
     let turn = |i: usize| {
-        let (a, sign) = (angle[i / 2], if i % 2 == 0 { -1.0 } else { 1.0 });
+        let (a, sign) = (angle[i / 2], if i.is_multiple_of(2) { -1.0 } else { 1.0 });
         x[i] * (1.0 - a * a / 2.0) + sign * x[i ^ 1] * a
     };
     assert_close(&y, (0..24).map(turn), 1e-6);

@@ -3,7 +3,7 @@
 //! A polynomial is a sum of monomials with rational coefficients; a monomial is a product of powers of bases; a base is an atom (a
 //! variable at indices), or an operation over polynomials. Bound indices have small ids given by [`super::normal`], so that equal
 //! forms are equal values. Everything here is total: 1/0 is 0, the root of x that of |x|, log 0 is 0. Where that is not what the
-//! language means, [`super::value`] says so, and the solver is asked.
+//! language means, the module of denotations says so, and the solver is asked.
 use crate::graph::Function;
 use crate::rational::Rational;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,5 @@
 //! Frames into the graph: exp(x) under a sum becomes exp(x - g) with a frame g that runs along the summed axes, and moments become
-//! moments of x - c (see [`translate`](super::translate)).
+//! moments of x - c (see [`mod@translate`]).
 //!
 //! In: an algorithm's graph. Out: an equal graph with [`Op::Frame`] nodes, and which sums are members of which frame. Powers of
 //! exp(g) travel with the values that hold them; they cancel in a quotient, become `+ g` under a logarithm, and are

@@ -231,9 +231,12 @@ fn sum(g: &mut Graph, axes: AxisSet, x: NodeId) -> NodeId {
     g.linear(&[(coefficient, product)], Rational::ZERO)
 }
 
+/// A frame, the axes of its sums, and the other factors of what they sum.
+type Weight = (NodeId, AxisSet, Vec<(NodeId, i8)>);
+
 /// The towers of the translations in a graph: the moments of each weight, with the lower ones that their transport reads.
 pub fn towers(g: &mut Graph) -> Vec<Tower> {
-    let mut towers: BTreeMap<(NodeId, AxisSet, Vec<(NodeId, i8)>), (NodeId, i8)> = BTreeMap::new();
+    let mut towers: BTreeMap<Weight, (NodeId, i8)> = BTreeMap::new();
     for n in g.cone(g.stores().map(|s| s.1.node)) {
         let Op::Sum(axes) = g.op(n) else { continue };
         let body = g.operands(n)[0];

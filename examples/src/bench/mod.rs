@@ -8,7 +8,7 @@ use anyhow::Result;
 use cleave::{Device, Plan, Stream};
 
 type Make = Box<dyn Fn(&Device) -> Result<Job>>;
-type Step = Box<dyn FnMut(Action) -> cleave::Result<Option<Plan>>>;
+type Step = Box<dyn FnMut(Action) -> Result<Option<Plan>>>;
 
 /// What a job is asked to do.
 pub enum Action<'a> {
@@ -43,11 +43,11 @@ pub struct Job {
 
 impl Job {
     /// Runs once: on the stream of a CUDA device, or on the CPU.
-    pub fn run(&mut self, stream: Option<&Stream>) -> cleave::Result<()> {
+    pub fn run(&mut self, stream: Option<&Stream>) -> Result<()> {
         (self.step)(Action::Run(stream)).map(|_| ())
     }
     /// Replaces the plan by the fastest of those that the cost model ranks first.
-    pub fn tune(&mut self) -> cleave::Result<()> {
+    pub fn tune(&mut self) -> Result<()> {
         if let Some(plan) = (self.step)(Action::Tune)? {
             self.plan = plan
         }

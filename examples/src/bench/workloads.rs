@@ -11,10 +11,13 @@ use half::{bf16, f16};
 macro_rules! job {
     ($call:expr => $targets:expr) => {{
         let plan = $call.plan()?;
-        let step = move |action: Action| match action {
-            Action::Run(Some(stream)) => $call.on(stream).run_into($targets).map(|()| None),
-            Action::Run(None) => $call.run_into($targets).map(|()| None),
-            Action::Tune => $call.tune().map(Some),
+        let step = move |action: Action| -> Result<Option<cleave::Plan>> {
+            match action {
+                Action::Run(Some(stream)) => $call.on(stream).run_into($targets)?,
+                Action::Run(None) => $call.run_into($targets)?,
+                Action::Tune => return Ok(Some($call.tune()?)),
+            }
+            Ok(None)
         };
         Ok(Job { plan, step: Box::new(step) })
     }};

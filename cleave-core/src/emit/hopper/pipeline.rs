@@ -167,7 +167,7 @@ fn analyse(operations: &[Operation]) -> Result<Analysis<'_>, String> {
     let stage_of = |i: usize| cut.iter().any(|c| *c == i || depends[i].contains(c)) as i32;
     let (mut units, mut stages) = (vec![], vec![]);
     let mut groups: Vec<(Vec<usize>, i32, usize)> = vec![];
-    for i in 0..n {
+    for (i, before) in depends.iter().enumerate() {
         let stage = stage_of(i);
         if !product(i) {
             units.push(Unit::Single(i));
@@ -177,7 +177,7 @@ fn analyse(operations: &[Operation]) -> Result<Analysis<'_>, String> {
         let consumers = waiting(i);
         let found = groups.iter().find(|g| g.0 == consumers && g.1 == stage).map(|g| g.2);
         match found.map(|u| (u, &mut units[u])) {
-            Some((_, Unit::Group(all))) if !all.iter().any(|other| depends[i].contains(other)) => all.push(i),
+            Some((_, Unit::Group(all))) if !all.iter().any(|other| before.contains(other)) => all.push(i),
             _ => {
                 groups.push((consumers, stage, units.len()));
                 units.push(Unit::Group(vec![i]));
