@@ -149,7 +149,8 @@ fn schedule(source: &str) -> String {
     lines.map(|l| l[3..].replace("_u_tile", "_tile") + "\n").collect()
 }
 
-fn check(types_of: &[DType], target: Target) {
+/// `share`: of the kernels every second one, so that two threads divide the work.
+fn check(types_of: &[DType], target: Target, share: Option<usize>) {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("emulation_{}_{target:?}", types_of[0].name()));
     std::fs::create_dir_all(&folder).unwrap();
     let only = std::env::var("ONLY").ok();
@@ -157,7 +158,10 @@ fn check(types_of: &[DType], target: Target) {
     let all = std::env::var_os("EMULATE_ALL").is_some();
     let mut wrong = vec![];
     let mut ran = 0;
-    for kernel in support::corpus() {
+    for (index, kernel) in support::corpus().into_iter().enumerate() {
+        if share.is_some_and(|s| index % 2 != s) {
+            continue;
+        }
         let wanted = only.as_ref().is_none_or(|o| o.split(',').any(|o| kernel.name.contains(o)));
         if !wanted || (target == Target::Hopper && !NINE.contains(&kernel.name.as_str())) {
             continue;
@@ -224,13 +228,22 @@ fn check(types_of: &[DType], target: Target) {
 }
 
 /// In bf16; EMULATE names another type (f32, f16), which takes as long again.
+fn portable(share: usize) {
+    let name = std::env::var("EMULATE").unwrap_or("bf16".into());
+    check(&[DType::parse(&name).expect("EMULATE is f32, f16 or bf16")], Target::Portable, Some(share))
+}
+
 #[test]
 fn every_entry_agrees_with_the_oracle() {
-    let name = std::env::var("EMULATE").unwrap_or("bf16".into());
-    check(&[DType::parse(&name).expect("EMULATE is f32, f16 or bf16")], Target::Portable)
+    portable(0)
+}
+
+#[test]
+fn every_entry_of_the_other_kernels_agrees_with_the_oracle() {
+    portable(1)
 }
 
 #[test]
 fn every_entry_of_compute_capability_9_agrees_with_the_oracle() {
-    check(&[DType::BF16], Target::Hopper)
+    check(&[DType::BF16], Target::Hopper, None)
 }
