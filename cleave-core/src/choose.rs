@@ -1,12 +1,10 @@
 //! The choice of the first call: an entry of the menu and a split, for concrete extents on one device. In: the plan file, the
-//! extents, what is known of the tensors, a device's numbers. Out: the cheapest admissible entry by an analytic model. The
-//! choice depends on nothing else, so that it can be asked for, shown and tested without a device.
+//! extents, what is known of the tensors, a device's numbers. Out: the admissible entry that is [estimated](crate::estimate) the
+//! cheapest. The choice depends on nothing else, so that it can be asked for, shown and tested without a device.
 use crate::device::{DeviceModel, Target};
-use crate::dtype::DType;
-use crate::graph::Op;
+use crate::estimate::seconds;
 use crate::plan::{Entry, Guard, PlanFile, TensorRef};
-use crate::tile::{DimId, Part, Role, Statement};
-use crate::traffic::{Case, Traffic, traffic};
+use crate::tile::{Part, Role, Statement};
 
 /// Splits are powers of two up to this.
 pub const MAX_PIECES: u32 = 64;
@@ -266,208 +264,16 @@ fn pieces(file: &PlanFile, entry: &Entry, split: u32, extents: &[i64]) -> Option
     program.launches.iter().enumerate().map(|(l, parts)| parts.iter().enumerate().map(|(p, part)| of_part(l, p, part)).collect()).collect()
 }
 
-/// The seconds that an entry takes, and whether its tiles fit on chip. Compiled code says itself what it needs of the chip.
-fn seconds(file: &PlanFile, entry: &Entry, types: &[DType], pieces: &[Vec<u32>], extents: &[i64], device: &DeviceModel) -> Option<(f64, bool)> {
-    let program = file.programs.get(entry.program as usize)?;
-    let (mut total, mut fits) = (0.0, true);
-    for (l, parts) in program.launches.iter().enumerate() {
-        total += device.launch_seconds;
-        for (p, part) in parts.iter().enumerate() {
-            let tiles = tiles_at(part, &entry.tiles[l][p], entry.target, extents);
-            let case = Case { extents, tiles: &tiles, pieces: pieces[l][p], padded: entry.target != Target::Cpu, types, table: &|_| None };
-            let traffic = traffic(part, &case);
-            // the executor reads what is streamed where it lies
-            let streamed = if entry.target == Target::Cpu { 0.0 } else { 2.0 * traffic.streamed };
-            let on_chip = traffic.resident + streamed + traffic.carried + traffic.temporary;
-            fits &= !entry.launches.is_empty() || on_chip <= device.chip_bytes as f64;
-            let launch = entry.launches.get(l);
-            let vector = launch.filter(|l| l.vector).map(|l| Vector::new(l.threads, part, &tiles, types, extents));
-            let slowed = if vector.is_none() && launch.is_some_and(|l| !l.tensor_cores) { THROUGH_SHARED_MEMORY } else { 1.0 };
-            let share = share_of_rate(entry.target, device.target);
-            let work = Work { vector, share, unique: unique_bytes(part, types, extents), steps: steps(part, &tiles, extents), slowed, traffic };
-            total += work.seconds(pieces[l][p] as f64, device)
-        }
-    }
-    Some((total, fits))
-}
-
-/// Compiled code has the entry's tiles, and lays out memory for the bound of a dim on chip.
-fn tiles_at(part: &Part, tiles: &[u32], target: Target, extents: &[i64]) -> Vec<u32> {
-    if target == Target::Cpu { part.even_tiles(tiles, extents) } else { tiles.to_vec() }
-}
-
-/// Bytes of the tensors that a part reads, each once.
-fn unique_bytes(part: &Part, types: &[DType], extents: &[i64]) -> f64 {
-    let mut seen: Vec<&Op> = vec![];
-    let mut total = 0.0;
-    for (_, s) in part.statements() {
-        if let Statement::Load { node, view_of: None } = s
-            && let op @ Op::Input { input, access } = part.graph.op(*node)
-            && !seen.contains(&op)
-        {
-            seen.push(op);
-            let elements: f64 = access.axes().iter().map(|a| extents[a.0 as usize] as f64).product();
-            total += elements * part.graph.input(*input).element.resolve(types).bytes() as f64
-        }
-    }
-    total
-}
-
-/// Iterations of all loops of an unsplit block.
-fn steps(part: &Part, tiles: &[u32], extents: &[i64]) -> f64 {
-    fn walk(body: &[Statement], outer: f64, trips: &dyn Fn(DimId) -> f64) -> f64 {
-        let of = |s: &Statement| match s {
-            Statement::Loop(l) => {
-                let n = outer * trips(l.dim);
-                n + walk(&l.body, n, trips)
-            }
-            _ => 0.0,
-        };
-        body.iter().map(of).sum()
-    }
-    walk(&part.body, 1.0, &|d| (part.extent(d, extents) as f64 / tiles[d.0 as usize].max(1) as f64).ceil())
-}
-
-/// What an iteration of a loop costs beside its work: barriers, branches, the filling of pipelines.
-const STEP_SECONDS: f64 = 100e-9;
-/// The share of the lesser of computing and moving that the greater does not hide.
-const UNHIDDEN: f64 = 0.1;
-/// How much faster than memory the caches bring what another block has read before.
-const CACHED: f64 = 3.0;
-
-/// How much slower operations are whose operands and results all lie in shared memory: a product of 4096^3 took 155 ms on an H200.
-const THROUGH_SHARED_MEMORY: f64 = 64.0;
-
-/// On the executor: how much slower an operation outside of products is than one inside, and the operations that an element takes to be copied to
-/// where a product reads it.
-const INTERPRETED: f64 = 4.0;
-const COPIED: f64 = 48.0;
-
-/// Threads of vector bodies that a multiprocessor holds: what their registers leave room for.
-const VECTOR_THREADS: f64 = 1024.0;
-/// What a turn of a vector body's loop waits where too few others run beside it: for memory, or for the merge of a group's states alone.
-const ROUND_TRIP: f64 = 800e-9;
-const JOIN: f64 = 300e-9;
-/// Instructions of a vector body for a multiply-add of a product: both operands are widened first.
-const WIDENED: f64 = 2.0;
-
-/// Which share of a device's rate of matrix products code for a target reaches: mma.sync feeds the tensor cores of compute capability 9.0 at half
-/// of what wgmma does (attention and products on an H200: 310 to 330 Tflop/s against 640 to 700).
-fn share_of_rate(entry: Target, device: Target) -> f64 {
-    if (entry, device) == (Target::Portable, Target::Hopper) { 0.5 } else { 1.0 }
-}
-
-/// What a part does, as its time is estimated from it.
-struct Work {
-    /// Of a vector body, which has a model of its own.
-    vector: Option<Vector>,
-    /// See [`share_of_rate`].
-    share: f64,
-    /// How much slower than the device's f32 rate its operations are.
-    slowed: f64,
-    traffic: Traffic,
-    unique: f64,
-    steps: f64,
-}
-
-impl Work {
-    /// A roofline over matrix products, other operations and memory, each stretched by what the grid leaves idle. A split adds the
-    /// states that its pieces write and read, and the wait for the last piece.
-    fn seconds(&self, pieces: f64, device: &DeviceModel) -> f64 {
-        let t = &self.traffic;
-        let blocks = t.items * pieces;
-        if blocks == 0.0 {
-            return 0.0;
-        }
-        if let Some(vector) = &self.vector {
-            return self.vector_seconds(vector, blocks, pieces, device);
-        }
-        let waves = blocks / device.units as f64;
-        let used = waves / waves.ceil();
-        let (states, merge) = match pieces > 1.0 {
-            true => (2.0 * t.carried * blocks, device.merge_seconds * (1.0 + 0.05 * pieces)),
-            false => (0.0, 0.0),
-        };
-        // elements of two bytes on average: a product of 16-bit types
-        let single = device.single_flops / self.slowed;
-        let rate = if t.load_bytes < 3.0 * t.loads && self.slowed == 1.0 { self.share * device.half_flops } else { single };
-        let again = (t.load_bytes - self.unique).max(0.0);
-        let elementwise = if device.target == Target::Cpu { INTERPRETED * t.elementwise + COPIED * t.loads } else { t.elementwise };
-        let bytes = t.load_bytes - again + again / CACHED + t.store_bytes + states;
-        // two blocks on half of the multiprocessors draw as much from memory as one on each
-        let memory = bytes / device.bandwidth / used.max((2.0 * waves).min(1.0));
-        let loads = [t.contracted / rate / used, elementwise / single / used, memory];
-        let greatest = loads.iter().copied().fold(0.0, f64::max);
-        let steps = waves.ceil() * self.steps / pieces * STEP_SECONDS;
-        greatest + UNHIDDEN * (loads.iter().sum::<f64>() - greatest) + steps + merge
-    }
-    /// Small blocks, many to a multiprocessor, which hide each other's waits: the greatest of memory, caches, operations, and the waits of
-    /// one block after the other.
-    fn vector_seconds(&self, vector: &Vector, blocks: f64, pieces: f64, device: &DeviceModel) -> f64 {
-        let t = &self.traffic;
-        let waves = blocks * vector.threads / (VECTOR_THREADS * device.units as f64);
-        let (states, merge) = if pieces > 1.0 { (2.0 * t.carried * blocks, device.merge_seconds) } else { (0.0, 0.0) };
-        // a quarter of the threads keeps memory busy
-        let memory = (self.unique + vector.again + t.store_bytes + states) / device.bandwidth / (4.0 * waves).min(1.0);
-        let caches = t.load_bytes / (CACHED * device.bandwidth) / waves.min(1.0);
-        let operations = (WIDENED * t.contracted + t.elementwise) / device.single_flops / waves.min(1.0);
-        let waits = waves.ceil() * vector.waits / pieces;
-        let loads = [memory, caches, operations, waits];
-        let greatest = loads.iter().copied().fold(0.0, f64::max);
-        greatest + UNHIDDEN * (loads.iter().sum::<f64>() - greatest) + merge
-    }
-}
-
-/// What the model asks of a vector body.
-struct Vector {
-    threads: f64,
-    /// The waits of an unsplit block, in seconds.
-    waits: f64,
-    /// Bytes that are read again after so many others that no cache has them still.
-    again: f64,
-}
-
-impl Vector {
-    fn new(threads: u32, part: &Part, tiles: &[u32], types: &[DType], extents: &[i64]) -> Vector {
-        let trips = |d: DimId| (part.extent(d, extents) as f64 / tiles[d.0 as usize].max(1) as f64).ceil();
-        fn walk(body: &[Statement], outer: f64, trips: &dyn Fn(DimId) -> f64) -> f64 {
-            let of = |s: &Statement| match s {
-                Statement::Loop(l) => {
-                    let reads = l.body.iter().any(|s| matches!(s, Statement::Load { .. }));
-                    let n = outer * trips(l.dim);
-                    JOIN * outer + if reads { ROUND_TRIP * n } else { 0.0 } + walk(&l.body, n, trips)
-                }
-                _ => 0.0,
-            };
-            body.iter().map(of).sum()
-        }
-        // neighbours in the order of items differ in the innermost dim of the grid: what lacks another one is read again late
-        let mut again = 0.0;
-        for (depth, s) in part.statements() {
-            if let Statement::Load { node, view_of: None } = s
-                && let Op::Input { input, access } = part.graph.op(*node)
-                && depth > 0
-                && part.grid.last().is_some_and(|d| part.of(*node).contains(*d))
-            {
-                let elements: f64 = access.axes().iter().map(|a| extents[a.0 as usize] as f64).product();
-                let times: f64 = part.grid.iter().filter(|d| !part.of(*node).contains(**d)).map(|d| trips(*d)).product();
-                again += (times - 1.0).max(0.0) * elements * part.graph.input(*input).element.resolve(types).bytes() as f64
-            }
-        }
-        Vector { threads: threads as f64, waits: walk(&part.body, 1.0, &trips).max(ROUND_TRIP), again }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::axis::{AxisId, AxisSet};
     use crate::cost::Cost;
-    use crate::dtype::Element;
+    use crate::dtype::{DType, Element};
     use crate::graph::{Access, Graph, InputId, Store};
     use crate::kernel::{Algorithm, Kernel};
     use crate::plan::{Instance, VERSION};
-    use crate::tile::{Dim, DimSet, Loop, Member, Program, State};
+    use crate::tile::{Dim, DimId, DimSet, Loop, Member, Program, State};
 
     #[test]
     fn only_one_dimension_of_a_tensor_is_contiguous() {
@@ -608,8 +414,7 @@ mod tests {
             symbol: "product".into(),
             threads: 128,
             shared_bytes,
-            tensor_cores: true,
-            vector: false,
+            body: crate::plan::Body::TensorCores,
             maps: vec![],
             words: vec![],
             persistent: false,

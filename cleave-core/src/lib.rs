@@ -10,6 +10,7 @@ pub mod cost;
 pub mod device;
 pub mod domain;
 pub mod dtype;
+mod estimate;
 pub mod extent;
 pub mod frame;
 pub mod graph;

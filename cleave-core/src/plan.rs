@@ -8,7 +8,7 @@ use crate::tile::{DimId, Program};
 use serde::{Deserialize, Serialize};
 
 /// Written first in every plan file; a reader refuses any other.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Everything that a program needs to run a kernel.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -101,10 +101,7 @@ pub struct Launch {
     pub symbol: String,
     pub threads: u32,
     pub shared_bytes: u32,
-    /// Products run on tensor cores and values stay in registers; else every value goes through shared memory.
-    pub tensor_cores: bool,
-    /// Values stay in registers and products run on the f32 units: for what memory bounds.
-    pub vector: bool,
+    pub body: Body,
     /// How TMA reads tensors, 128 bytes each.
     pub maps: Vec<TensorMap>,
     pub words: Vec<Word>,
@@ -112,6 +109,17 @@ pub struct Launch {
     pub persistent: bool,
     /// For each part the bytes of partial state that one item of one piece stores when the part is split (0: never split).
     pub partial_bytes: Vec<u64>,
+}
+
+/// Where a launch has its values, and what multiplies them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Body {
+    /// Every value goes through shared memory.
+    Shared,
+    /// Values stay in registers, products run on tensor cores.
+    TensorCores,
+    /// Values stay in registers, products run on the f32 units: for what memory bounds.
+    Vector,
 }
 
 /// A tensor as TMA reads and writes it: boxes of up to five dims, the innermost of which is contiguous, in 128-byte swizzle; outside the

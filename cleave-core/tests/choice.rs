@@ -1,15 +1,72 @@
-//! What the first call chooses from the menus of real kernels, on devices made up of numbers.
+//! What the first call chooses among the entries of real kernels, on devices made up of numbers.
 #![cfg(feature = "compiler")]
 mod support;
-use cleave_core::build::pipeline;
-use cleave_core::choose::{Choice, Facts, Request, choose};
+use cleave_core::choose::{Facts, Request, choose};
 use cleave_core::device::{DeviceModel, Target};
 use cleave_core::dtype::DType;
-use cleave_core::plan::PlanFile;
+use cleave_core::emit;
+use cleave_core::plan::{Body, Entry, Instance, PlanFile, TensorRef, VERSION};
+use support::Problem;
 
-fn plan(name: &str) -> PlanFile {
-    let kernel = support::corpus().into_iter().find(|k| k.name == name).expect("a kernel of the corpus");
-    pipeline::plan(&kernel, &[]).file
+/// All entries of a kernel in one type.
+struct Menu {
+    file: PlanFile,
+    algorithms: Vec<String>,
+    /// Of the modules: the first line of each.
+    titles: Vec<String>,
+}
+
+/// What was chosen.
+struct Found<'a> {
+    algorithm: &'a str,
+    split: u32,
+    /// Of the first launch; none on a CPU.
+    body: Option<Body>,
+    title: &'a str,
+}
+
+impl Menu {
+    fn new(name: &str, dtype: DType) -> Menu {
+        let kernel = support::corpus().into_iter().find(|k| k.name == name).expect("a kernel of the corpus");
+        let (algorithms, programs) = support::programs(&kernel);
+        let types: Vec<DType> = kernel.params.iter().map(|_| dtype).collect();
+        let (mut entries, mut titles) = (emit::cpu::entries(&programs), vec![]);
+        for target in [Target::Portable, Target::Hopper] {
+            let emission = emit::emission(&kernel, &types, &programs, target);
+            let first = titles.len() as u32;
+            entries.extend(emission.entries.into_iter().map(|mut e| {
+                e.launches.iter_mut().for_each(|l| l.module += first);
+                e
+            }));
+            titles.extend(emission.modules.iter().map(|m| m.1.lines().next().unwrap_or("").to_string()))
+        }
+        let instances = vec![Instance { types, entries, modules: vec![] }];
+        Menu { file: PlanFile { version: VERSION, key: 0, kernel, algorithms: vec![], programs, instances }, algorithms, titles }
+    }
+    /// For dense tensors, rows of which lie `pad` elements apart.
+    fn choose(&self, extents: &[(&str, i64)], pad: i64, device: &DeviceModel) -> Found<'_> {
+        let instance = &self.file.instances[0];
+        let problem = Problem::new(&self.file.kernel, &instance.types, support::extents(&self.file.kernel, extents), pad, &[1], 1.0, false);
+        let facts = |t: TensorRef| {
+            let p = match t {
+                TensorRef::Input(i) => &problem.inputs[i.index()],
+                TensorRef::Output(o) => &problem.outputs[o as usize],
+                TensorRef::Workspace(_) => unreachable!("workspaces are not asked for"),
+            };
+            Facts::of(256, p.shape.iter().zip(&p.strides).map(|(n, s)| (*n as u64, *s as u64)), p.dtype.bytes() as u64)
+        };
+        let usable = |e: &Entry| (e.target == Target::Cpu) == (device.target == Target::Cpu);
+        let request = Request { instance: 0, extents: &problem.extents, facts: &facts, pieces: None, usable: &usable };
+        let choice = choose(&self.file, &request, device).expect("an entry serves every call");
+        let entry = &instance.entries[choice.entry];
+        let launch = entry.launches.first();
+        Found {
+            algorithm: &self.algorithms[self.file.programs[entry.program as usize].algorithm as usize],
+            split: choice.split(),
+            body: launch.map(|l| l.body),
+            title: launch.map_or("the executor", |l| &self.titles[l.module as usize]),
+        }
+    }
 }
 
 /// Multiprocessors that each have the share of an H100's.
@@ -43,44 +100,86 @@ fn cpu(cores: u32) -> DeviceModel {
     }
 }
 
-fn chosen(file: &PlanFile, dtype: DType, named: &[(&'static str, i64)], device: &DeviceModel) -> Choice {
-    let extents = support::extents(&file.kernel, named);
-    let instance = file.instances.iter().position(|i| i.types.first() == Some(&dtype)).expect("an instance of the type");
-    let facts = |_| Facts { unit: u64::MAX, aligned: Facts::MOST_ALIGNED };
-    let usable = |e: &cleave_core::plan::Entry| (e.target == Target::Cpu) == (device.target == Target::Cpu);
-    choose(file, &Request { instance, extents: &extents, facts: &facts, pieces: None, usable: &usable }, device).expect("an entry admits the extents")
+/// As far as code for all devices reaches on an H200.
+fn h200() -> DeviceModel {
+    DeviceModel { name: "an H200".into(), target: Target::Portable, half_flops: 600e12, bandwidth: 4.3e12, ..gpu(132) }
 }
 
 #[test]
 fn chained_products_are_associated_by_extents_on_both_sides_of_the_crossover() {
-    let file = plan("matmul_matmul");
-    // (x a) b over K -> R -> J: few rows go through the factors, many rows make the product of the factors first
+    // (x a) b over K -> R -> J: through a narrow R the factors come one after the other, through a wide one their product comes first
     let low_rank = [("M", 4096), ("K", 4096), ("R", 64), ("J", 4096)];
     let wide_middle = [("M", 4096), ("K", 64), ("R", 4096), ("J", 64)];
     for (device, dtype) in [(gpu(132), DType::BF16), (cpu(8), DType::F32)] {
-        let algorithm = |extents| {
-            let choice = chosen(&file, dtype, extents, &device);
-            let instance = file.instances.iter().find(|i| i.types.first() == Some(&dtype)).unwrap();
-            file.algorithms[file.programs[instance.entries[choice.entry].program as usize].algorithm as usize].name.clone()
-        };
-        assert_eq!(algorithm(&low_rank), file.algorithms[0].name, "{}", device.name);
-        assert_ne!(algorithm(&wide_middle), file.algorithms[0].name, "{}", device.name)
+        let menu = Menu::new("matmul_matmul", dtype);
+        assert_eq!(menu.choose(&low_rank, 0, &device).algorithm, menu.algorithms[0], "{}", device.name);
+        assert_ne!(menu.choose(&wide_middle, 0, &device).algorithm, menu.algorithms[0], "{}", device.name)
     }
 }
 
 #[test]
 fn decode_is_split_and_prefill_is_not() {
-    let file = plan("attention");
+    let menu = Menu::new("attention", DType::BF16);
     let decode = [("B", 1), ("K", 8), ("G", 4), ("M", 1), ("N", 8192), ("D", 128), ("E", 128)];
     let prefill = [("B", 4), ("K", 8), ("G", 4), ("M", 4096), ("N", 4096), ("D", 128), ("E", 128)];
-    assert!(chosen(&file, DType::BF16, &decode, &gpu(132)).split() >= 8);
-    assert_eq!(chosen(&file, DType::BF16, &prefill, &gpu(132)).split(), 1)
+    assert!(menu.choose(&decode, 0, &gpu(132)).split >= 8);
+    assert_eq!(menu.choose(&prefill, 0, &gpu(132)).split, 1)
 }
 
 #[test]
 fn more_multiprocessors_split_a_decode_step_further() {
-    let file = plan("attention");
+    let menu = Menu::new("attention", DType::BF16);
     let decode = [("B", 1), ("K", 8), ("G", 4), ("M", 1), ("N", 32768), ("D", 128), ("E", 128)];
-    let [few, some, many] = [8, 132, 1000].map(|units| chosen(&file, DType::BF16, &decode, &gpu(units)).split());
+    let [few, some, many] = [8, 132, 1000].map(|units| menu.choose(&decode, 0, &gpu(units)).split);
     assert!(few < some && some < many, "{few} {some} {many}")
+}
+
+#[test]
+fn a_product_with_one_row_goes_to_vectors_and_one_with_many_to_tensor_cores() {
+    let menu = Menu::new("norm_swiglu", DType::BF16);
+    for (rows, body) in [(1, Body::Vector), (16, Body::TensorCores), (4096, Body::TensorCores)] {
+        let found = menu.choose(&[("M", rows), ("C", 4096), ("J", 14336)], 0, &h200());
+        assert_eq!(found.body, Some(body), "{rows} rows: {}", found.title)
+    }
+}
+
+#[test]
+fn a_row_is_held_where_it_fits() {
+    let menu = Menu::new("softmax_rows", DType::BF16);
+    for (columns, home) in [(512, "32 of 128 threads"), (4096, "rows in registers")] {
+        let title = menu.choose(&[("M", 8192), ("N", columns)], 0, &h200()).title;
+        assert!(title.contains(home), "{columns} columns: {title}")
+    }
+    let title = menu.choose(&[("M", 64), ("N", 1 << 17)], 0, &h200()).title;
+    assert!(title.ends_with("4 chunks"), "a row that fits nowhere is streamed: {title}")
+}
+
+#[test]
+fn rows_of_which_no_chunks_can_be_read_are_read_by_elements() {
+    let menu = Menu::new("rms_norm_rows", DType::BF16);
+    let aligned = menu.choose(&[("M", 64), ("C", 4096)], 0, &h200()).title;
+    assert!(aligned.contains("chunks"), "{aligned}");
+    for (columns, pad) in [(4097, 0), (4096, 3)] {
+        let title = menu.choose(&[("M", 64), ("C", columns)], pad, &h200()).title;
+        assert!(title.contains("elements"), "{columns} columns: {title}")
+    }
+}
+
+#[test]
+fn few_long_rows_are_cut_in_pieces_and_many_are_not() {
+    let menu = Menu::new("logsumexp_rows", DType::BF16);
+    assert!(menu.choose(&[("M", 4), ("N", 1 << 20)], 0, &h200()).split > 8);
+    assert_eq!(menu.choose(&[("M", 8192), ("N", 4096)], 0, &h200()).split, 1)
+}
+
+#[test]
+fn decoding_is_split_until_its_blocks_fill_the_device_and_no_further() {
+    let menu = Menu::new("attention", DType::BF16);
+    for (batch, keys) in [(1, 8192), (1, 32768), (8, 8192), (64, 1024)] {
+        let items = batch * 8;
+        let extents = [("B", batch), ("K", 8), ("G", 4), ("M", 1), ("N", keys), ("D", 128), ("E", 128)];
+        let Found { split, title, .. } = menu.choose(&extents, 0, &h200());
+        let blocks = items * split as i64;
+        assert!(title.contains("low tiles") && (split == 1 || (64..=132).contains(&blocks)), "{items} items in {split} pieces: {title}")
+    }
 }

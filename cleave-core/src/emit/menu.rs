@@ -10,7 +10,7 @@ use crate::device::Target;
 use crate::dtype::DType;
 use crate::graph::Op;
 use crate::kernel::Kernel;
-use crate::plan::{Entry, Guard, Launch, TensorMap};
+use crate::plan::{Body, Entry, Guard, Launch, TensorMap};
 use crate::tile::{DimId, Part, Program, Role, Statement};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -62,6 +62,13 @@ impl Placement {
                 let warps = if s.warps == 4 { String::new() } else { format!(", {} warps", s.warps) };
                 format!("tensor cores, {:?} tiles, on chip up to {}{}{warps}", s.rows, s.chip, if s.aligned { ", aligned" } else { "" }).to_lowercase()
             }
+        }
+    }
+    fn body(&self) -> Body {
+        match self {
+            Placement::Shared => Body::Shared,
+            Placement::Fragment(_) | Placement::Hopper(_) => Body::TensorCores,
+            Placement::Vector(_) => Body::Vector,
         }
     }
     fn target(&self) -> Target {
@@ -383,9 +390,8 @@ fn place(kernel: &Kernel, types: &[DType], program: &Program, number: usize, pla
             writeln!(source, "{call}").expect("a string takes all text")
         }
         source += "}\n\n";
-        let (tensor_cores, vector) = (matches!(placement, Placement::Fragment(_) | Placement::Hopper(_)), matches!(placement, Placement::Vector(_)));
         let persistent = matches!(placement, Placement::Hopper(k) if k.persistent && parts.len() == 1);
-        launches.push(Launch { module, symbol, threads, shared_bytes, tensor_cores, vector, maps, words: words.into_list(), persistent, partial_bytes });
+        launches.push(Launch { module, symbol, threads, shared_bytes, body: placement.body(), maps, words: words.into_list(), persistent, partial_bytes });
         tiles.push(launch_tiles)
     }
     guards.extend(chip_guards(program, &tiles));

@@ -11,6 +11,7 @@ pub mod frames;
 pub mod instance;
 pub mod lemmas;
 pub mod logic;
+mod names;
 pub mod normal;
 #[cfg(test)]
 mod numeric;

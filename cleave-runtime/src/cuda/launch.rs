@@ -329,7 +329,7 @@ mod tests {
     use cleave_core::dtype::Element;
     use cleave_core::graph::{Graph, InputId};
     use cleave_core::kernel::Kernel;
-    use cleave_core::plan::{Launch, VERSION};
+    use cleave_core::plan::{Body, Launch, VERSION};
     use cleave_core::tile::{Dim, Workspace};
 
     /// `x[(K, G), N]`, a workspace over `[K, N]`, one launch of two parts: a grid over K and G, a grid over N.
@@ -351,8 +351,7 @@ mod tests {
             symbol: "f".into(),
             threads: 128,
             shared_bytes: 0,
-            tensor_cores: true,
-            vector: false,
+            body: Body::TensorCores,
             maps: vec![],
             words,
             persistent: false,
