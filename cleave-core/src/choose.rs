@@ -302,7 +302,7 @@ mod tests {
             Statement::Loop(Loop {
                 dim: DimId(1),
                 domain: vec![],
-                states: vec![State { frame: None, members: vec![Member { node: y, degree: 0, tower: 0 }] }],
+                states: vec![State { frame: None, members: vec![Member { node: y, halves: 0, moment: 0, tower: 0 }] }],
                 keep: vec![],
                 body: vec![
                     Statement::Load { node: x, view_of: None },

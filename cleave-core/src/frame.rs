@@ -1,14 +1,25 @@
-//! The table of frames. A frame is a gauge: a free parameter put into a term, exp(s - g) or x - c, that cancels. A carried
-//! state in a frame consists of the frame's value and of members, each with a degree; executors and emitters know these rows
-//! only, never (m, l, O). Rows are given twice: as functions for interpreters and as CUDA expressions for the emitter. The
-//! functions are proved: identity, merge, transport, and that a state stands for the plain sum.
-use crate::graph::FrameKind;
+//! The table of frames. A frame g is a free parameter that is put into a term and cancels: exp(s - g) for exp(s), x - g for x. What a loop
+//! carries in a frame are members: sums of
+//!
+//! ```text
+//! weight * exp(halves/2 * (key - g)) * (key - g)^moment
+//! ```
+//!
+//! so one formula moves every member to another frame: a power of exp(from - to) times the binomial sum over the lower moments of its
+//! tower. A row says which g suits a tile, what the common one of two states is, and what no elements are. Executors and emitters
+//! know rows only, never (m, l, O). A row holds functions for interpreters, the same ones over terms for the proofs (identity, merge, transport,
+//! and that a state stands for the plain sum), and CUDA expressions for the emitters. An [`Op::Frame`] refers to its row, so a
+//! frame outside the table, as a test has it, is a row and nothing else.
+//!
+//! [`Op::Frame`]: crate::graph::Op::Frame
+mod term;
 
-/// A member of a state: its value and its degree (for a shift: how many halves of exp(-g) it carries; for a translation: which
-/// moment it is).
-pub type Weighted = (f64, i8);
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
+pub use term::Term;
 
-/// What the rows compute with: numbers, or terms about which something is proved.
+/// What the formulas of rows compute with: numbers, or terms about which something is proved.
 pub trait Scalar: Clone {
     fn number(value: f64) -> Self;
     fn plus(&self, other: &Self) -> Self;
@@ -49,29 +60,35 @@ impl Scalar for f64 {
     }
 }
 
-/// The formulas of the rows, over any scalar: executors run them, the proofs of the table are about them.
+/// The formulas of frames, over any scalar: executors run them, the proofs of the table are about them.
 pub mod formula {
     use super::Scalar;
 
-    /// What a member of a state of exponentials is multiplied with, `halves` being its degree.
-    pub fn shift_weight<S: Scalar>(from: &S, to: &S, halves: &S, nothing: &S) -> S {
+    /// exp(halves/2 * (from - to)): what the exponential of a member is multiplied with.
+    pub fn rescaled<S: Scalar>(from: &S, to: &S, halves: &S, nothing: &S) -> S {
         let rescale = S::number(0.5).times(halves).times(&from.minus(to)).exp();
         from.if_equal(to, S::number(1.0), from.if_nothing(nothing, S::number(0.0), rescale))
     }
-    pub fn shift_merge<S: Scalar>(a: &S, b: &S) -> S {
+    /// A moment about another frame that is `difference` below the old one, from the moments 0 to its own about the old one.
+    pub fn translated<S: Scalar>(difference: &S, old: &[S]) -> S {
+        let Some((own, lower)) = old.split_last() else { return S::number(0.0) };
+        let (mut sum, mut power) = (own.clone(), S::number(1.0));
+        for (k, moment) in lower.iter().rev().enumerate() {
+            power = power.times(difference);
+            sum = sum.plus(&S::number(binomial(lower.len(), k + 1)).times(&power).times(moment))
+        }
+        sum
+    }
+    /// How often a power of degree `n - k` occurs in the n-th of a sum.
+    pub fn binomial(n: usize, k: usize) -> f64 {
+        (0..k).fold(1.0, |c, i| c * (n - i) as f64 / (i + 1) as f64)
+    }
+    /// The greater frame.
+    pub fn greater<S: Scalar>(a: &S, b: &S, _: &S) -> S {
         a.greater(b)
     }
-    /// A moment of degree 0, 1 or 2 under another centre, from those under the old one.
-    pub fn translated<S: Scalar>(from: &S, to: &S, degree: i8, old: [&S; 3]) -> S {
-        let d = from.minus(to);
-        let [zeroth, first, second] = old;
-        match degree {
-            0 => zeroth.clone(),
-            1 => first.plus(&d.times(zeroth)),
-            _ => second.plus(&S::number(2.0).times(&d).times(first)).plus(&d.times(&d).times(zeroth)),
-        }
-    }
-    pub fn translation_merge<S: Scalar>(a: &S, b: &S, nothing: &S) -> S {
+    /// The first frame that is one.
+    pub fn first<S: Scalar>(a: &S, b: &S, nothing: &S) -> S {
         a.if_nothing(nothing, b.clone(), a.clone())
     }
 }
@@ -83,73 +100,188 @@ pub enum Statistic {
     Mean,
 }
 
+impl Statistic {
+    /// The statistic of keys one at a time.
+    pub fn of(self, keys: impl Iterator<Item = f64>) -> f64 {
+        match self {
+            Statistic::Greatest => keys.fold(f64::NEG_INFINITY, f64::max),
+            Statistic::Mean => {
+                let (sum, count) = keys.fold((0.0, 0.0), |(s, n), x| (s + x, n + 1.0));
+                sum / count
+            }
+        }
+    }
+}
+
+/// What a frame is put into.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Gauge {
+    /// exp(s) under a sum: the frame must be near the greatest s, or above it.
+    Exponential,
+    /// Sums of powers of x: the frame must be near the mean.
+    Moments,
+}
+
+/// A function over numbers, and the same one over terms.
+#[derive(Clone, Copy)]
+pub struct Over<N, T> {
+    pub number: N,
+    pub term: T,
+}
+
+type Of2<S> = fn(&S, &S, &S) -> S;
+type Of3<S> = fn(&S, &S, &S, &S) -> S;
+
+/// Both instances of a generic function.
+#[macro_export]
+macro_rules! over_scalars {
+    ($($f:ident)::+) => {
+        $crate::frame::Over { number: $($f)::+::<f64>, term: $($f)::+::<$crate::frame::Term> }
+    };
+}
+
 pub struct Row {
-    pub kind: FrameKind,
     pub name: &'static str,
-    /// What [`Row::of_tile`] computes.
+    pub gauge: Gauge,
     pub statistic: Statistic,
     /// The frame of no elements.
-    pub identity: f64,
-    /// The frame that suits the keys of a tile.
-    pub of_tile: fn(&mut dyn Iterator<Item = f64>) -> f64,
-    /// The common frame of two partial states.
-    pub merge: fn(f64, f64) -> f64,
-    /// Moves the members of one tower (degrees 0.. of one weight) from a frame to another.
-    pub transport: fn(from: f64, to: f64, tower: &mut [Weighted]),
+    pub nothing: f64,
+    /// The frame that suits a tile whose keys have this statistic.
+    pub suited: fn(f64) -> f64,
+    /// The common frame of two states, `nothing` being the third argument.
+    pub merge: Over<Of2<f64>, Of2<Term>>,
+    /// What exp(halves/2 * key) of a member is multiplied with: from, to, halves, nothing.
+    pub weight: Over<Of3<f64>, Of3<Term>>,
+    pub code: Code,
+}
+
+/// The row in CUDA: expressions of expressions.
+pub struct Code {
+    pub nothing: &'static str,
+    pub suited: fn(&str) -> String,
+    pub merge: fn(&str, &str) -> String,
+    pub usable: fn(&str) -> String,
+    /// The weight, halves/2 being given as a literal.
+    pub weight: fn(from: &str, to: &str, exponent: &str) -> String,
+    /// from - to, or 0 where one of them is no frame.
+    pub difference: fn(from: &str, to: &str) -> String,
+}
+
+impl Row {
+    pub fn merge(&self, a: f64, b: f64) -> f64 {
+        (self.merge.number)(&a, &b, &self.nothing)
+    }
+    fn is_nothing(&self, g: f64) -> bool {
+        g.if_nothing(&self.nothing, 1.0, 0.0) == 1.0
+    }
     /// The value that the body may use while no element has been seen.
-    pub usable: fn(f64) -> f64,
+    pub fn usable(&self, g: f64) -> f64 {
+        if self.is_nothing(g) { 0.0 } else { g }
+    }
+    /// What a member of moment 0 is multiplied with.
+    pub fn weight(&self, from: f64, to: f64, halves: i8) -> f64 {
+        if halves == 0 || from == to { 1.0 } else { (self.weight.number)(&from, &to, &(halves as f64), &self.nothing) }
+    }
+    /// Moves the members of one tower, of moments 0, 1, and so on, from a frame to another.
+    pub fn transport(&self, from: f64, to: f64, halves: i8, tower: &mut [f64]) {
+        if from == to || self.is_nothing(from) && self.is_nothing(to) {
+            return;
+        }
+        let (weight, difference) = (self.weight(from, to, halves), self.usable(from) - self.usable(to));
+        for moment in (0..tower.len()).rev() {
+            tower[moment] = weight * formula::translated(&difference, &tower[..=moment])
+        }
+    }
 }
 
 /// exp(s) as exp(s - g), g the running maximum: Milakov and Gimelshein, Online normalizer calculation for softmax, section 3.
-const SHIFT: Row = Row {
-    kind: FrameKind::Shift,
+pub static SHIFT: Row = Row {
     name: "shift",
+    gauge: Gauge::Exponential,
     statistic: Statistic::Greatest,
-    identity: f64::NEG_INFINITY,
-    of_tile: |keys| keys.fold(f64::NEG_INFINITY, f64::max),
-    merge: |a, b| formula::shift_merge(&a, &b),
-    transport: |from, to, tower| {
-        for (value, degree) in tower {
-            if from != to {
-                *value *= formula::shift_weight(&from, &to, &(*degree as f64), &f64::NEG_INFINITY)
-            }
-        }
+    nothing: f64::NEG_INFINITY,
+    suited: |greatest| greatest,
+    merge: over_scalars!(formula::greater),
+    weight: over_scalars!(formula::rescaled),
+    code: Code {
+        nothing: "-cleave::infinity()",
+        suited: |greatest| greatest.into(),
+        merge: |a, b| format!("cleave::greater({a}, {b})"),
+        usable: |g| format!("cleave::usable_shift({g})"),
+        weight: |from, to, exponent| format!("cleave::shift({from}, {to}, {exponent})"),
+        difference: |from, to| format!("(cleave::usable_shift({from}) - cleave::usable_shift({to}))"),
     },
-    usable: |g| if g == f64::NEG_INFINITY { 0.0 } else { g },
 };
 
-/// Moments of x - c: S_p(to) = sum_q C(p, q) (from - to)^(p - q) S_q(from), p up to 2. The first tile's mean stays the frame.
-const TRANSLATION: Row = Row {
-    kind: FrameKind::Translation,
+/// Moments about g. The first tile's mean stays the frame.
+pub static TRANSLATION: Row = Row {
     name: "translation",
+    gauge: Gauge::Moments,
     statistic: Statistic::Mean,
-    identity: f64::NAN,
-    of_tile: |keys| {
-        let (sum, count) = keys.fold((0.0, 0.0), |(s, n), x| (s + x, n + 1.0));
-        sum / count
+    nothing: f64::NAN,
+    suited: |mean| mean,
+    merge: over_scalars!(formula::first),
+    weight: over_scalars!(formula::rescaled),
+    code: Code {
+        nothing: "cleave::not_a_number()",
+        suited: |mean| mean.into(),
+        merge: |a, b| format!("({a} == {a} ? {a} : {b})"),
+        usable: |c| format!("({c} == {c} ? {c} : 0.0f)"),
+        weight: |from, to, exponent| format!("cleave::shift({from}, {to}, {exponent})"),
+        difference: |from, to| format!("cleave::translation({from}, {to})"),
     },
-    merge: |a, b| formula::translation_merge(&a, &b, &f64::NAN),
-    transport: |from, to, tower| {
-        if from == to || from.is_nan() || to.is_nan() {
-            return;
-        }
-        let old = tower.to_vec();
-        let moment = |q: i8| old.iter().find(|m| m.1 == q).map_or(0.0, |m| m.0);
-        let moments = [moment(0), moment(1), moment(2)];
-        for (value, degree) in tower {
-            *value = formula::translated(&from, &to, *degree, [&moments[0], &moments[1], &moments[2]])
-        }
-    },
-    usable: |c| if c.is_nan() { 0.0 } else { c },
 };
 
-pub const TABLE: [Row; 2] = [SHIFT, TRANSLATION];
+/// The rows that the scheduler uses: the first one of a gauge.
+pub static TABLE: [&Row; 2] = [&SHIFT, &TRANSLATION];
 
-/// The row of a kind.
-pub fn row(kind: FrameKind) -> &'static Row {
-    match kind {
-        FrameKind::Shift => &TABLE[0],
-        FrameKind::Translation => &TABLE[1],
+/// A frame: a row by reference. Rows are told apart by name; a plan file holds the names.
+#[derive(Clone, Copy)]
+pub struct Frame(pub &'static Row);
+
+impl std::ops::Deref for Frame {
+    type Target = Row;
+    fn deref(&self) -> &Row {
+        self.0
+    }
+}
+
+impl PartialEq for Frame {
+    fn eq(&self, other: &Frame) -> bool {
+        self.name == other.name
+    }
+}
+impl Eq for Frame {}
+impl PartialOrd for Frame {
+    fn partial_cmp(&self, other: &Frame) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Frame {
+    fn cmp(&self, other: &Frame) -> Ordering {
+        self.name.cmp(other.name)
+    }
+}
+impl Hash for Frame {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state)
+    }
+}
+impl std::fmt::Debug for Frame {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+impl Serialize for Frame {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name)
+    }
+}
+impl<'de> Deserialize<'de> for Frame {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Frame, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let row = TABLE.into_iter().find(|r| r.name == name);
+        row.map(Frame).ok_or_else(|| serde::de::Error::custom(format!("the table has no frame `{name}`")))
     }
 }
 
@@ -158,33 +290,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_has_its_row() {
-        for r in &TABLE {
-            assert_eq!(row(r.kind).kind, r.kind)
-        }
-    }
-
-    #[test]
-    fn the_statistic_of_a_row_is_what_its_function_computes() {
-        let keys = [3.0, -1.0, 7.0];
-        for r in &TABLE {
-            let want = match r.statistic {
-                Statistic::Greatest => 7.0,
-                Statistic::Mean => 3.0,
-            };
-            assert_eq!((r.of_tile)(&mut keys.into_iter()), want, "{}", r.name)
-        }
-    }
-
-    #[test]
     fn transport_there_and_back_is_the_identity() {
-        for r in &TABLE {
-            let mut tower = [(3.0, 0), (0.5, 1), (7.0, 2)];
-            (r.transport)(1.5, 2.0, &mut tower);
-            (r.transport)(2.0, 1.5, &mut tower);
-            for (got, want) in tower.iter().zip([3.0, 0.5, 7.0]) {
-                assert!((got.0 - want).abs() < 1e-12, "{}", r.name)
+        for r in TABLE {
+            for halves in [0, 1, 2] {
+                let mut tower = [3.0, 0.5, 7.0, -2.0];
+                r.transport(1.5, 2.0, halves, &mut tower);
+                r.transport(2.0, 1.5, halves, &mut tower);
+                for (got, want) in tower.iter().zip([3.0, 0.5, 7.0, -2.0]) {
+                    assert!((got - want).abs() < 1e-12, "{}", r.name)
+                }
             }
+        }
+    }
+
+    #[test]
+    fn a_state_in_any_frame_stands_for_the_same_sums() {
+        let keys = [0.3, -1.2, 2.5, 0.7];
+        let about = |g: f64, halves: i8, moment: i32| keys.iter().map(|x| (halves as f64 / 2.0 * (x - g)).exp() * (x - g).powi(moment)).sum::<f64>();
+        for r in TABLE {
+            for halves in [0, 1, 2, 4] {
+                let mut tower = [0, 1, 2, 3, 4].map(|p| about(0.25, halves, p));
+                r.transport(0.25, 1.75, halves, &mut tower);
+                for (p, got) in tower.iter().enumerate() {
+                    let want = about(1.75, halves, p as i32);
+                    assert!((got - want).abs() < 1e-12 * want.abs().max(1.0), "{}, moment {p}: {got} instead of {want}", r.name)
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_elements_move_to_any_frame_as_zeros() {
+        for r in TABLE {
+            let mut tower = [0.0, 0.0, 0.0];
+            r.transport(r.nothing, 1e4, 2, &mut tower);
+            assert_eq!(tower, [0.0; 3], "{}", r.name)
         }
     }
 }

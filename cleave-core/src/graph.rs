@@ -4,6 +4,7 @@
 //! and linear forms in a normal form: flat, sorted, coefficients and constants merged. Nothing here knows a composite.
 use crate::axis::{AxisId, AxisSet};
 use crate::dtype::Element;
+use crate::frame::Frame;
 use crate::predicate::{Predicate, Table};
 use crate::rational::Rational;
 use serde::{Deserialize, Serialize};
@@ -117,15 +118,6 @@ impl Function {
     }
 }
 
-/// The kind of a frame: a row of [`crate::frame`]'s table.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-pub enum FrameKind {
-    /// exp(s) becomes exp(s - g).
-    Shift,
-    /// Moments use x - c.
-    Translation,
-}
-
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Op {
     /// A tensor, a scalar (no dimensions) or a workspace, read under these axes. Two reads under other axes are two terms.
@@ -154,7 +146,7 @@ pub enum Op {
     Maximum(AxisSet),
     /// A free parameter of the term: any value gives the same result. Put in by the scheduler; operands: the key, and the
     /// predicates under which an element of the key counts.
-    Frame(FrameKind, AxisSet),
+    Frame(Frame, AxisSet),
 }
 
 impl Op {

@@ -148,9 +148,9 @@ fn operation(graph: &Graph, id: NodeId, texts: &[Text]) -> Text {
             let guards = operands[1..].iter().map(|p| format!(" where {}", p.text)).collect::<String>();
             Text { text: format!("max_{{{}}} {}{guards}", axes(graph, *a), operands[0].within(Tightness::Product)), tightness: Tightness::Sum }
         }
-        Op::Frame(kind, a) => {
+        Op::Frame(row, a) => {
             let guards = operands[1..].iter().map(|p| format!(" where {}", p.text)).collect::<String>();
-            atom(format!("{}_{{{}}}({}{guards})", crate::frame::row(*kind).name, axes(graph, *a), operands[0].text))
+            atom(format!("{}_{{{}}}({}{guards})", row.name, axes(graph, *a), operands[0].text))
         }
     }
 }

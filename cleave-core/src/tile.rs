@@ -138,12 +138,29 @@ pub struct State {
     pub members: Vec<Member>,
 }
 
-/// An accumulator. Members of one tower have the same weight and are transported together.
+/// An accumulator: a sum of `weight * exp(halves/2 * (key - frame)) * (key - frame)^moment` (see [`crate::frame`]). Members of one tower
+/// have the same weight and halves, and are transported together.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Member {
     pub node: NodeId,
-    pub degree: i8,
+    pub halves: i8,
+    pub moment: i8,
     pub tower: u32,
+}
+
+impl State {
+    /// The members in the order in which they can be moved one by one: of a tower the highest moment first, as it reads the lower ones.
+    pub fn in_order(&self) -> Vec<Member> {
+        let mut members = self.members.clone();
+        members.sort_by_key(|m| (m.tower, std::cmp::Reverse(m.moment)));
+        members
+    }
+    /// What the move of a member reads: those of its tower from moment 0 to itself.
+    pub fn tower_to(&self, member: &Member) -> Vec<Member> {
+        let mut tower: Vec<Member> = self.members.iter().filter(|m| m.tower == member.tower && m.moment <= member.moment).copied().collect();
+        tower.sort_by_key(|m| m.moment);
+        tower
+    }
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -2,15 +2,15 @@
 #![cfg(feature = "compiler")]
 use cleave_core::algebra::check::Random;
 use cleave_core::algebra::search;
-use cleave_core::dtype::DType;
+use cleave_core::dtype::{DType, Element};
 use cleave_core::extent;
-use cleave_core::frame::{self, Row, Statistic};
+use cleave_core::frame::{Code, Row, SHIFT, TRANSLATION};
 use cleave_core::frontend;
-use cleave_core::graph::FrameKind;
 use cleave_core::kernel::{Algorithm, Kernel};
 use cleave_core::oracle::{self, Tensor};
-use cleave_core::schedule::interpret::{Arithmetic, Settings, run, run_with};
-use cleave_core::schedule::programs;
+use cleave_core::prove::frames::duties;
+use cleave_core::schedule::interpret::{Arithmetic, Settings, run};
+use cleave_core::schedule::{programs, programs_with};
 use cleave_core::tile::Program;
 
 fn kernel(text: &str) -> Kernel {
@@ -23,6 +23,13 @@ fn error(kernel: &Kernel, program: &Program, extents: &[i64], tile: i64, pieces:
     let mut random = Random(5);
     let tensors = g.inputs.iter().map(|input| {
         let shape = extent::shape(&input.storage, extents);
+        if let Some(a) = input.extent {
+            return Tensor::scalar(extents[a.0 as usize] as f64);
+        }
+        if input.element == Element::Type(DType::I32) {
+            // a length, or a width
+            return Tensor { values: (0..shape.iter().product::<i64>()).map(|i| (400 - 150 * i) as f64).collect(), shape };
+        }
         let mut normal = || (0..12).map(|_| random.real()).sum::<f64>() / 2.0;
         let value = |z: f64| (if input.name == "x" { 1e4 + z } else { z }) as f32 as f64;
         Tensor { values: (0..shape.iter().product::<i64>()).map(|_| value(normal())).collect(), shape }
@@ -48,17 +55,46 @@ const PROJECTED: &str = "#[kernel] fn projected(
 #[test]
 fn moments_far_from_zero_do_not_cancel_in_one_pass() {
     for text in [VARIANCE, PROJECTED] {
-        let k = kernel(text);
-        let found = search(&k).algorithms;
-        let one = found.iter().position(|a| passes(a) == 1).expect("a one-pass algorithm");
-        let extents: Vec<i64> = k.graph.axes.iter().map(|a| if a.name == "N" { 512 } else { 3 }).collect();
-        let plain = |a: &Algorithm| programs(0, &a.graph, &k.bounds).pop().expect("a program");
-        let (source, program) = (plain(&found[0]), plain(&found[one]));
-        assert!(program.to_string().contains("translation"), "{program}");
-        for (tile, pieces) in [(64, 1), (64, 3), (7, 1), (512, 1)] {
-            let (want, got) = (error(&k, &source, &extents, tile, 1), error(&k, &program, &extents, tile, pieces));
-            assert!(got <= 4.0 * want.max(2f64.powi(-23)), "{} makes {got:e}, its source {want:e}, tile {tile}, {pieces} pieces\n{program}", k.name)
-        }
+        does_not_cancel(&kernel(text))
+    }
+}
+
+/// In one pass, in any tiling, at most four times what the source's passes make.
+fn does_not_cancel(k: &Kernel) {
+    let found = search(k).algorithms;
+    let one = found.iter().position(|a| passes(a) == 1).unwrap_or_else(|| panic!("no algorithm of one pass: {k}"));
+    let extents: Vec<i64> = k.graph.axes.iter().map(|a| if a.name == "N" { 512 } else { 3 }).collect();
+    let plain = |a: &Algorithm| programs(0, &a.graph, &k.bounds).pop().expect("a program");
+    let (source, program) = (plain(&found[0]), plain(&found[one]));
+    assert!(program.to_string().contains("carry {"), "{program}");
+    for (tile, pieces) in [(64, 1), (64, 3), (7, 1), (512, 1)] {
+        let (want, got) = (error(k, &source, &extents, tile, 1), error(k, &program, &extents, tile, pieces));
+        assert!(got <= 4.0 * want.max(2f64.powi(-23)), "{} makes {got:e}, its source {want:e}, tile {tile}, {pieces} pieces\n{program}", k.name)
+    }
+}
+
+const ENTROPY: &str = "#[kernel] fn entropy(x: Tensor<f32, M, N>) -> Tensor<f32, M> { -sum::<N>(softmax::<N>(x) * log_softmax::<N>(x)) }";
+
+#[test]
+fn the_entropy_of_logits_far_from_zero_does_not_cancel_in_one_pass() {
+    does_not_cancel(&kernel(ENTROPY))
+}
+
+const FILLED: &str = "#[kernel] fn filled(x: Tensor<f32, M, N>, len: Tensor<i32, M>) -> Tensor<f32, M> { var::<N>(mask(x, index::<N>() < len)) }";
+const WINDOW: &str = "#[kernel] fn window(x: Tensor<f32, N>, width: i32, m: Extent<M>) -> (Tensor<f32, M>, Tensor<f32, M>) {
+    let near = mask(x, index::<N>() <= index::<M>() && index::<M>() - index::<N>() < width);
+    (var::<N>(near), mean::<N>(near))
+}";
+const FILLED_NORM: &str = "#[kernel] fn filled_norm(x: Tensor<f32, M, N>, w: Tensor<f32, J, N>, len: Tensor<i32, M>) -> Tensor<f32, M, J> {
+    let there = mask(x, index::<N>() < len);
+    let d = there - mean::<N>(there);
+    sum::<N>(d * w) * rsqrt(mean::<N>(square(d)) + 1e-5)
+}";
+
+#[test]
+fn masked_moments_far_from_zero_do_not_cancel_in_one_pass() {
+    for text in [FILLED, WINDOW, FILLED_NORM] {
+        does_not_cancel(&kernel(text))
     }
 }
 
@@ -87,28 +123,11 @@ fn a_sum_of_squares_that_keeps_its_centre_has_no_translation() {
     }
 }
 
-/// Exponentials under a power of two: g is a multiple of log 2, so that moving a state scales it exactly.
-static EXACT: Row = Row {
-    kind: FrameKind::Shift,
-    name: "exact shift",
-    statistic: Statistic::Greatest,
-    identity: f64::NEG_INFINITY,
-    of_tile: |keys| {
-        let greatest = keys.fold(f64::NEG_INFINITY, f64::max);
-        if greatest.is_finite() { (greatest / std::f64::consts::LN_2).ceil() * std::f64::consts::LN_2 } else { greatest }
-    },
-    merge: f64::max,
-    transport: |from, to, tower| {
-        for (value, degree) in tower {
-            let halvings = (*degree as f64 / 2.0 * (from - to) / std::f64::consts::LN_2).round();
-            *value *= if from == f64::NEG_INFINITY { 0.0 } else { halvings.exp2() }
-        }
-    },
-    usable: |g| if g == f64::NEG_INFINITY { 0.0 } else { g },
-};
+/// A frame that the table does not have: a shift by whole numbers, so that it seldom moves.
+static WHOLE: Row = Row { name: "whole shift", suited: f64::ceil, code: Code { suited: |greatest| format!("ceilf({greatest})"), ..SHIFT.code }, ..SHIFT };
 
 #[test]
-fn a_frame_of_another_kind_is_a_row_and_nothing_else() {
+fn a_third_frame_is_a_row_and_nothing_else() {
     let k = kernel(
         "#[kernel] fn attention(x: Tensor<f32, M, D>, k: Tensor<f32, N, D>, v: Tensor<f32, N, E>, len: i32) -> (Tensor<f32, M, E>, Tensor<f32, M>) {
             let s = mask(sum::<D>(x * k), index::<N>() < len);
@@ -117,6 +136,7 @@ fn a_frame_of_another_kind_is_a_row_and_nothing_else() {
     );
     let extents: Vec<i64> = k.graph.axes.iter().map(|a| if a.name == "N" { 40 } else { 3 }).collect();
     let mut random = Random(3);
+    let mut seen = false;
     for len in [33.0, 0.0] {
         let tensors = k.graph.inputs.iter().map(|i| match &i.name[..] {
             "len" => Tensor::scalar(len),
@@ -127,15 +147,23 @@ fn a_frame_of_another_kind_is_a_row_and_nothing_else() {
         });
         let inputs: Vec<Tensor> = tensors.collect();
         let want = oracle::evaluate(&k.graph, &extents, &inputs);
-        for program in search(&k).algorithms.iter().flat_map(|a| programs(0, &a.graph, &[])) {
+        for program in search(&k).algorithms.iter().flat_map(|a| programs_with(&[&WHOLE, &TRANSLATION], 0, &a.graph, &[])) {
+            seen |= program.to_string().contains("whole shift");
             for pieces in [1, 3] {
                 let settings = Settings { tile: &|_, _| 4, pieces, arithmetic: Arithmetic::Double, types: None };
-                let exact = |kind| if kind == FrameKind::Shift { &EXACT } else { frame::row(kind) };
-                let (got, _) = run_with(&program, &extents, &inputs, &settings, exact);
+                let (got, _) = run(&program, &extents, &inputs, &settings);
                 for (g, w) in got.iter().zip(&want).flat_map(|(g, w)| g.values.iter().zip(&w.values)) {
                     assert!(g == w || (g - w).abs() <= 1e-9 * w.abs().max(1.0), "{g} instead of {w}\n{program}")
                 }
             }
         }
     }
+    assert!(seen)
+}
+
+#[test]
+fn the_duties_of_a_third_frame_are_those_of_its_gauge() {
+    let names = |row| duties(row).iter().map(|d| d.name).collect::<Vec<_>>();
+    assert_eq!(names(&WHOLE), names(&SHIFT));
+    assert_ne!(names(&WHOLE), names(&TRANSLATION))
 }

@@ -97,7 +97,7 @@ impl Relabel {
                 Op::Index(a) => Op::Index(self.axis(*a)),
                 Op::Sum(a) => Op::Sum(self.set(*a)),
                 Op::Maximum(a) => Op::Maximum(self.set(*a)),
-                Op::Frame(kind, a) => Op::Frame(*kind, self.set(*a)),
+                Op::Frame(row, a) => Op::Frame(*row, self.set(*a)),
                 op => op.clone(),
             };
             g.intern(op, node.operands.clone());

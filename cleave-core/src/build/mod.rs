@@ -9,7 +9,7 @@ mod parallel;
 pub mod pipeline;
 pub mod rules;
 pub mod scan;
-mod screen;
+pub mod screen;
 pub mod settings;
 
 use crate::algebra::check::Unequal;

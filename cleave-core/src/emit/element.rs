@@ -1,7 +1,6 @@
 //! The expression of one element of a node: its operation on elements of its operands, with what is held in place of what can be
 //! computed, and exponentials folded to one multiply-add.
 use super::code::literal;
-use super::frames;
 use super::part::{Context, Site};
 use crate::dtype::DType;
 use crate::graph::{Access, Function, InputId, NodeId, Op};
@@ -12,7 +11,7 @@ impl Context<'_> {
     pub fn element(&self, site: &dyn Site, node: NodeId) -> String {
         match site.value(node) {
             Some(text) => match self.part.graph.op(node) {
-                Op::Frame(kind, _) => (frames::code(*kind).usable)(&text),
+                Op::Frame(row, _) => (row.code.usable)(&text),
                 _ => text,
             },
             None => self.operation(site, node),

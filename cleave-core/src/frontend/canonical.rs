@@ -117,7 +117,7 @@ fn node(g: &Graph, n: &Node) -> String {
         Op::Sum(a) => format!("sum[{}] {}", axes(*a), operand(0)),
         Op::Maximum(a) if n.operands.len() == 1 => format!("max[{}] {}", axes(*a), operand(0)),
         Op::Maximum(a) => format!("max[{}] {} where {}", axes(*a), operand(0), all(1)),
-        Op::Frame(kind, a) => format!("{}[{}] {}", crate::frame::row(*kind).name, axes(*a), all(0)),
+        Op::Frame(row, a) => format!("{}[{}] {}", row.name, axes(*a), all(0)),
     }
 }
 

@@ -2,60 +2,11 @@
 //!
 //! A state is a frame and members; what it stands for is the plain sum: of a shift by g, a member v of degree d stands for
 //! v * exp(d/2 * g); of moments about a centre c, for the moments about 0. The frame of no elements stands for sums of 0.
-use crate::frame::Scalar;
-use crate::frame::formula::{shift_merge, shift_weight, translated, translation_merge};
-use crate::graph::FrameKind;
+use crate::frame::formula::translated;
+use crate::frame::{Gauge, Row, Scalar, Term};
 
-/// A term in SMT-LIB. Of frames that are compared the order is known, as each order is a case of its own: rank 0 is the frame of no
-/// elements, which is below all others.
-#[derive(Clone, Debug)]
-struct Symbol {
-    text: String,
-    rank: Option<u8>,
-}
-
-fn term(text: impl Into<String>) -> Symbol {
-    Symbol { text: text.into(), rank: None }
-}
-
-fn binary(f: &str, a: &Symbol, b: &Symbol) -> Symbol {
-    term(format!("({f} {} {})", a.text, b.text))
-}
-
-impl Scalar for Symbol {
-    fn number(value: f64) -> Self {
-        term(format!("{value:?}"))
-    }
-    fn plus(&self, other: &Self) -> Self {
-        binary("+", self, other)
-    }
-    fn minus(&self, other: &Self) -> Self {
-        binary("-", self, other)
-    }
-    fn times(&self, other: &Self) -> Self {
-        binary("*", self, other)
-    }
-    fn exp(&self) -> Self {
-        term(format!("(e {})", self.text))
-    }
-    fn greater(&self, other: &Self) -> Self {
-        if self.rank >= other.rank { self.clone() } else { other.clone() }
-    }
-    fn if_equal(&self, other: &Self, then: Self, otherwise: Self) -> Self {
-        match (self.rank, other.rank) {
-            (Some(x), Some(y)) => {
-                if x == y {
-                    then
-                } else {
-                    otherwise
-                }
-            }
-            _ => term(format!("(ite (= {} {}) {} {})", self.text, other.text, then.text, otherwise.text)),
-        }
-    }
-    fn if_nothing(&self, nothing: &Self, then: Self, otherwise: Self) -> Self {
-        self.if_equal(nothing, then, otherwise)
-    }
+fn term(text: impl Into<String>) -> Term {
+    Term::new(text)
 }
 
 /// What a frame must do: a name, and for each case lines that could hold together only if it did not.
@@ -65,22 +16,23 @@ pub struct Duty {
     pub cases: Vec<Vec<String>>,
 }
 
-fn equal(a: &Symbol, b: &Symbol) -> String {
+fn equal(a: &Term, b: &Term) -> String {
     format!("(= {} {})", a.text, b.text)
 }
 
-/// The duties of a frame.
-pub fn duties(kind: FrameKind) -> Vec<Duty> {
-    match kind {
-        FrameKind::Shift => shift(&shift_weight),
-        FrameKind::Translation => translation(&translated),
+/// The duties of a row.
+pub fn duties(row: &Row) -> Vec<Duty> {
+    match row.gauge {
+        Gauge::Exponential => exponential(&row.merge.term, &row.weight.term),
+        Gauge::Moments => moments(&row.merge.term, &|difference, old| translated(difference, old)),
     }
 }
 
-type Weight<'a> = &'a dyn Fn(&Symbol, &Symbol, &Symbol, &Symbol) -> Symbol;
+type Merge<'a> = &'a dyn Fn(&Term, &Term, &Term) -> Term;
+type Weight<'a> = &'a dyn Fn(&Term, &Term, &Term, &Term) -> Term;
 
-/// The duties of a shift with this weight, in every order of three frames, equal ones and those of no elements included.
-fn shift(weight: Weight) -> Vec<Duty> {
+/// The duties of a frame of exponentials, in every order of three frames, equal ones and those of no elements included.
+fn exponential(merge: Merge, weight: Weight) -> Vec<Duty> {
     let mut duties: Vec<Duty> = vec![];
     for order in 0..64u8 {
         let ranks = [order & 3, order >> 2 & 3, order >> 4];
@@ -88,7 +40,7 @@ fn shift(weight: Weight) -> Vec<Duty> {
         if (2..=3).any(|r| ranks.contains(&r) && !ranks.contains(&(r - 1))) {
             continue;
         }
-        for (name, lines) in shift_in_order(weight, ranks) {
+        for (name, lines) in in_order(merge, weight, ranks) {
             match duties.iter_mut().find(|d| d.name == name) {
                 Some(duty) => duty.cases.push(lines),
                 None => duties.push(Duty { name, cases: vec![lines] }),
@@ -98,28 +50,28 @@ fn shift(weight: Weight) -> Vec<Duty> {
     duties
 }
 
-fn shift_in_order(weight: Weight, ranks: [u8; 3]) -> Vec<(&'static str, Vec<String>)> {
-    let (d, zero) = (term("d"), Symbol::number(0.0));
-    let frame = |rank: u8| Symbol { text: format!("g{rank}"), rank: Some(rank) };
+fn in_order(merge: Merge, weight: Weight, ranks: [u8; 3]) -> Vec<(&'static str, Vec<String>)> {
+    let (d, zero) = (term("d"), Term::number(0.0));
+    let frame = |rank: u8| Term { text: format!("g{rank}"), rank: Some(rank) };
     let nothing = frame(0);
     let [a, b, c] = ranks.map(frame);
     // of no elements every sum is 0
     let member = |i: usize, name: &str| if ranks[i] == 0 { zero.clone() } else { term(name) };
     let (u, v, w) = (member(0, "u"), member(1, "v"), member(2, "w"));
-    let scale = |x: &Symbol| Symbol::number(0.5).times(&d).times(x).exp();
-    let weight = |from: &Symbol, to: &Symbol| weight(from, to, &d, &nothing);
+    let scale = |x: &Term| Term::number(0.5).times(&d).times(x).exp();
+    let weight = |from: &Term, to: &Term| weight(from, to, &d, &nothing);
     // what a member stands for
-    let plain = |g: &Symbol, v: &Symbol| g.if_nothing(&nothing, zero.clone(), v.times(&scale(g)));
-    let merged = |(f, x): (&Symbol, &Symbol), (g, y): (&Symbol, &Symbol)| {
-        let to = shift_merge(f, g);
+    let plain = |g: &Term, v: &Term| g.if_nothing(&nothing, zero.clone(), v.times(&scale(g)));
+    let merged = |(f, x): (&Term, &Term), (g, y): (&Term, &Term)| {
+        let to = merge(f, g, &nothing);
         let value = x.times(&weight(f, &to)).plus(&y.times(&weight(g, &to)));
         (to, value)
     };
-    let same = |(f, x): (&Symbol, &Symbol), (g, y): (&Symbol, &Symbol)| format!("(and {} {})", equal(f, g), equal(x, y));
+    let same = |(f, x): (&Term, &Term), (g, y): (&Term, &Term)| format!("(and {} {})", equal(f, g), equal(x, y));
     let mut head: Vec<String> = vec!["(declare-fun e (Real) Real)".into(), "(declare-fun l (Real) Real)".into()];
     head.extend(["g0", "g1", "g2", "g3", "d", "s", "u", "v", "w"].map(|n| format!("(declare-const {n} Real)")));
     // the functional equation, at the frames at hand
-    let frames: Vec<Symbol> = (0..4).map(frame).collect();
+    let frames: Vec<Term> = (0..4).map(frame).collect();
     for x in &frames {
         head.push(format!("(assert (> {} 0.0))", scale(x).text));
         for y in &frames {
@@ -156,6 +108,15 @@ fn shift_in_order(weight: Weight, ranks: [u8; 3]) -> Vec<(&'static str, Vec<Stri
     if ranks[0] > 0 {
         let (key, element) = (term("s"), scale(&term("s").minus(&a)));
         let equation = equal(&element.times(&scale(&a)), &scale(&key));
+        if ranks[1] > 0 {
+            // e^x (key - a)^p to e^y (key - b)^p
+            let (step, moved) = (weight(&a, &b), scale(&key.minus(&b)));
+            let equation = equal(&step.times(&element), &moved);
+            let about = |e: &Term, g: &Term| [e.clone(), e.times(&key.minus(g)), e.times(&key.minus(g)).times(&key.minus(g))];
+            let (old, new) = (about(&element, &a), about(&moved, &b));
+            let shown = (0..3).map(|p| equal(&step.times(&translated(&a.minus(&b), &old[..=p])), &new[p])).collect::<Vec<_>>().join(" ");
+            all.push(("the moments of an exponential move to its moments in the other frame", lines(&[equation], format!("(and {shown})"))))
+        }
         all.push(("an element stands for its exponential, in any frame", lines(&[equation], equal(&plain(&a, &element), &scale(&key)))));
         let quotient = format!("(= (/ u w) (/ {} {}))", plain(&a, &u).text, plain(&a, &term("w")).text);
         all.push(("a quotient of members of one degree is that of the plain sums", lines(&["(not (= w 0.0))".into()], quotient)));
@@ -167,20 +128,20 @@ fn shift_in_order(weight: Weight, ranks: [u8; 3]) -> Vec<(&'static str, Vec<Stri
     all
 }
 
-type Moved<'a> = &'a dyn Fn(&Symbol, &Symbol, i8, [&Symbol; 3]) -> Symbol;
+type Moved<'a> = &'a dyn Fn(&Term, &[Term]) -> Term;
 
 /// The duties of moments that move like this.
-fn translation(moved: Moved) -> Vec<Duty> {
+fn moments(merge: Merge, moved: Moved) -> Vec<Duty> {
     let nothing = term("nothing");
     let [a, b, c, x, zero] = ["a", "b", "c", "x", "0.0"].map(term);
     let tower = |name: &str| [0, 1, 2].map(|p| term(format!("{name}{p}")));
     let (s, t) = (tower("s"), tower("t"));
-    let transport = |from: &Symbol, to: &Symbol, old: &[Symbol; 3]| [0, 1, 2].map(|p| moved(from, to, p, [&old[0], &old[1], &old[2]]));
-    let add = |x: &[Symbol; 3], y: &[Symbol; 3]| [0, 1, 2].map(|p| x[p].plus(&y[p]));
-    let same = |x: &[Symbol; 3], y: &[Symbol; 3]| format!("(and {})", (0..3).map(|p| equal(&x[p], &y[p])).collect::<Vec<_>>().join(" "));
+    let transport = |from: &Term, to: &Term, old: &[Term; 3]| [0, 1, 2].map(|p| moved(&from.minus(to), &old[..=p]));
+    let add = |x: &[Term; 3], y: &[Term; 3]| [0, 1, 2].map(|p| x[p].plus(&y[p]));
+    let same = |x: &[Term; 3], y: &[Term; 3]| format!("(and {})", (0..3).map(|p| equal(&x[p], &y[p])).collect::<Vec<_>>().join(" "));
     // the powers of one element about a centre
-    let powers = |centre: &Symbol| [Symbol::number(1.0), x.minus(centre), x.minus(centre).times(&x.minus(centre))];
-    let merge = |f: &Symbol, g: &Symbol| translation_merge(f, g, &nothing);
+    let powers = |centre: &Term| [Term::number(1.0), x.minus(centre), x.minus(centre).times(&x.minus(centre))];
+    let merge = |f: &Term, g: &Term| merge(f, g, &nothing);
     let mut head: Vec<String> = ["nothing", "a", "b", "c", "x"].map(|n| format!("(declare-const {n} Real)")).to_vec();
     for name in ["s", "t"] {
         head.extend((0..3).map(|p| format!("(declare-const {name}{p} Real)")))
@@ -191,7 +152,7 @@ fn translation(moved: Moved) -> Vec<Duty> {
     };
     let some = |g: &str| format!("(assert (not (= {g} nothing)))");
     let moved_s = transport(&a, &b, &s);
-    let deviation = |m: &[Symbol; 3]| format!("(- (* {} {}) (* {} {}))", m[2].text, m[0].text, m[1].text, m[1].text);
+    let deviation = |m: &[Term; 3]| format!("(- (* {} {}) (* {} {}))", m[2].text, m[0].text, m[1].text, m[1].text);
     vec![
         duty(
             "the frame of no elements is the identity of merge",
@@ -223,6 +184,7 @@ fn translation(moved: Moved) -> Vec<Duty> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::formula::{first, greater, rescaled};
     use crate::prove::solver::{Answer, Solver};
 
     fn fails(duties: Vec<Duty>) -> Vec<&'static str> {
@@ -233,23 +195,23 @@ mod tests {
 
     #[test]
     fn a_shift_that_does_not_rescale_is_refuted() {
-        let failed = fails(shift(&|_, _, _, _| Symbol::number(1.0)));
+        let failed = fails(exponential(&greater, &|_, _, _, _| Term::number(1.0)));
         assert!(failed.contains(&"a merged state stands for the sum of both"), "{failed:?}")
     }
 
     #[test]
     fn a_shift_that_rescales_the_wrong_way_is_refuted() {
-        let failed = fails(shift(&|from, to, d, nothing| shift_weight(to, from, d, nothing)));
+        let failed = fails(exponential(&greater, &|from, to, d, nothing| rescaled(to, from, d, nothing)));
         assert!(failed.contains(&"transport keeps what a member stands for"), "{failed:?}")
     }
 
     #[test]
     fn moments_that_lose_a_binomial_coefficient_are_refuted() {
-        let lost = |from: &Symbol, to: &Symbol, p: i8, old: [&Symbol; 3]| match p {
-            2 => old[2].plus(&from.minus(to).times(old[1])).plus(&from.minus(to).times(&from.minus(to)).times(old[0])),
-            p => translated(from, to, p, old),
+        let lost = |d: &Term, old: &[Term]| match old {
+            [s0, s1, s2] => s2.plus(&d.times(s1)).plus(&d.times(d).times(s0)),
+            _ => translated(d, old),
         };
-        let failed = fails(translation(&lost));
+        let failed = fails(moments(&first, &lost));
         assert!(failed.contains(&"the moments of an element move to its moments about the new centre"), "{failed:?}")
     }
 }

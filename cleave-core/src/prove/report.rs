@@ -42,8 +42,8 @@ pub fn prove_all(rows: &[Row], patience: u32, mut each: impl FnMut(&Line)) -> Re
     for lemma in lemmas::LEMMAS.iter().chain(lemmas::BIJECTIONS) {
         say(asked(format!("lemma: {}", lemma.name), lemma.obligations.iter().map(|o| (lemma.statement.to_string(), o.lines())), &mut solver))
     }
-    for row in &frame::TABLE {
-        let duties = frames::duties(row.kind).into_iter().flat_map(|d| d.cases.into_iter().map(move |lines| (d.name.to_string(), lines)));
+    for row in frame::TABLE {
+        let duties = frames::duties(row).into_iter().flat_map(|d| d.cases.into_iter().map(move |lines| (d.name.to_string(), lines)));
         say(asked(format!("frame: {}", row.name), duties, &mut solver))
     }
     for row in rows {

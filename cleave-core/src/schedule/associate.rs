@@ -4,7 +4,8 @@
 //! product) and every reduction runs along at most one loop dim.
 use super::elaborate::Framed;
 use crate::axis::AxisSet;
-use crate::graph::{FrameKind, Graph, NodeId, Op};
+use crate::frame::Gauge;
+use crate::graph::{Graph, NodeId, Op};
 use crate::tile::{Dim, DimId, DimSet, Role, dims_of};
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -29,7 +30,9 @@ pub fn associate(framed: &Framed, dims: &[Dim]) -> Framed {
     group(framed, dims).rebuild(|g, _, op, operands| match op {
         Op::Sum(axes) | Op::Maximum(axes) => nest(g, dims, op, *axes, operands),
         // a shift that does not run along one loop is the maximum itself, in a pass of its own
-        Op::Frame(FrameKind::Shift, axes) if dims_of(dims, *axes).intersection(loops).len() != 1 => nest(g, dims, &Op::Maximum(*axes), *axes, operands),
+        Op::Frame(row, axes) if row.gauge == Gauge::Exponential && dims_of(dims, *axes).intersection(loops).len() != 1 => {
+            nest(g, dims, &Op::Maximum(*axes), *axes, operands)
+        }
         _ => g.intern(op.clone(), operands),
     })
 }

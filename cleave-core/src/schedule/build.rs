@@ -242,7 +242,7 @@ impl Builder<'_> {
         for &frame in nodes.iter().filter(|n| matches!(self.graph().op(**n), Op::Frame(..))) {
             let towers = self.framed.towers.iter().enumerate().filter(|t| t.1.frame == frame);
             let members: Vec<Member> = towers
-                .flat_map(|(tower, t)| t.members.iter().map(move |&(node, degree)| Member { node, degree, tower: tower as u32 }))
+                .flat_map(|(tower, t)| t.members.iter().map(move |&(node, moment)| Member { node, halves: t.halves, moment, tower: tower as u32 }))
                 .filter(|m| nodes.contains(&m.node))
                 .collect();
             framed.insert(frame);
@@ -250,7 +250,7 @@ impl Builder<'_> {
             states.push(State { frame: Some(frame), members })
         }
         let plain = nodes.iter().filter(|n| !framed.contains(n));
-        states.extend(plain.map(|&node| State { frame: None, members: vec![Member { node, degree: 0, tower: 0 }] }));
+        states.extend(plain.map(|&node| State { frame: None, members: vec![Member { node, halves: 0, moment: 0, tower: 0 }] }));
         states
     }
 

@@ -1,21 +1,16 @@
 //! Frames into the graph: exp(x) under a sum becomes exp(x - g) with a frame g that runs along the summed axes, and moments become
 //! moments of x - c (see [`mod@translate`]).
 //!
-//! In: an algorithm's graph. Out: an equal graph with [`Op::Frame`] nodes, and which sums are members of which frame. Powers of
+//! In: an algorithm's graph. Out: an equal graph with [`Op::Frame`] nodes, and which sums are members of which frame (see [`mod@towers`]). Powers of
 //! exp(g) travel with the values that hold them; they cancel in a quotient, become `+ g` under a logarithm, and are
 //! multiplied back where neither happens. A source that subtracts its own maximum needs no frame.
-use super::translate::{self, translate};
+use super::towers::{Tower, towers};
+use super::translate::{about_keys, translate};
 use crate::axis::AxisSet;
-use crate::graph::{FrameKind, Function, Graph, NodeId, Op};
+use crate::frame::{Frame, Gauge, Row};
+use crate::graph::{Function, Graph, NodeId, Op};
 use crate::rational::Rational;
 use std::collections::HashMap;
-
-/// Members that are transported together when their frame moves: `(sum, degree)`.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Tower {
-    pub frame: NodeId,
-    pub members: Vec<(NodeId, i8)>,
-}
 
 /// A graph with frames.
 #[derive(Clone, PartialEq, Debug)]
@@ -62,7 +57,7 @@ impl Framed {
             let Some(frame) = map.get(&t.frame).copied().filter(|f| matches!(graph.op(*f), Op::Frame(..))) else { continue };
             let members: Vec<_> = t.members.iter().filter_map(|m| Some((*map.get(&m.0)?, m.1))).filter(|m| matches!(graph.op(m.0), Op::Sum(_))).collect();
             if !members.is_empty() {
-                towers.push(Tower { frame, members })
+                towers.push(Tower { frame, halves: t.halves, members })
             }
         }
         Framed { graph, towers }
@@ -80,16 +75,34 @@ fn half(halves: i8) -> Rational {
     Rational::new(halves as i128, 2).unwrap_or(Rational::ZERO)
 }
 
-pub fn elaborate(source: &Graph) -> Framed {
-    let source = translate(source);
+/// The graph with the frames of a table: of each gauge the first row. A frame that leaves a sum without a tower is not put in.
+pub fn elaborate(source: &Graph, table: &[&'static Row]) -> Framed {
+    let row = |gauge| table.iter().find(|r| r.gauge == gauge).map(|r| Frame(r));
+    let (exponentials, moments) = (row(Gauge::Exponential), row(Gauge::Moments));
+    let attempts = [(exponentials, moments, true), (exponentials, None, true), (exponentials, None, false), (None, None, false)];
+    let framed = attempts.into_iter().find_map(|(exponentials, moments, about)| {
+        let mut graph = moments.map_or_else(|| source.pruned(), |row| translate(source, row));
+        if let Some(row) = exponentials {
+            graph = shift(&graph, row)
+        }
+        if about {
+            graph = about_keys(&graph)
+        }
+        Some(Framed { towers: towers(&mut graph)?, graph })
+    });
+    let framed = framed.unwrap_or_else(|| Framed { graph: source.pruned(), towers: vec![] });
+    framed.rebuild(|g, _, op, operands| g.intern(op.clone(), operands))
+}
+
+/// The graph with exponentials in a frame where they are summed.
+fn shift(source: &Graph, row: Frame) -> Graph {
     let free = source.free();
     let mut g = source.without_nodes();
-    let mut towers: Vec<Tower> = vec![];
     let mut map: Vec<Scaled> = vec![];
     for (i, n) in source.nodes.iter().enumerate() {
         let operands: Vec<Scaled> = n.operands.iter().map(|o| map[o.index()].clone()).collect();
         let scaled = match &n.op {
-            Op::Apply(Function::Exp) => exponential(&source, &free, &mut g, &map, NodeId(i as u32)),
+            Op::Apply(Function::Exp) => exponential(source, row, &free, &mut g, &map, NodeId(i as u32)),
             Op::Apply(Function::Log) => {
                 let log = g.apply(Function::Log, operands[0].node);
                 let mut terms = vec![(Rational::ONE, log)];
@@ -98,7 +111,7 @@ pub fn elaborate(source: &Graph) -> Framed {
             }
             Op::Product(exponents) => product(&mut g, &operands, exponents),
             Op::Linear(coefficients, constant) => linear(&mut g, &operands, coefficients, *constant),
-            Op::Sum(axes) => sum(&mut g, &mut towers, &operands[0], *axes),
+            Op::Sum(axes) => sum(&mut g, &operands[0], *axes),
             op => {
                 let operands = operands.iter().map(|o| restore(&mut g, o)).collect();
                 plain(g.intern(op.clone(), operands))
@@ -108,8 +121,7 @@ pub fn elaborate(source: &Graph) -> Framed {
     }
     let stores: Vec<NodeId> = source.stores().map(|s| restore(&mut g, &map[s.1.node.index()])).collect();
     g.outputs.iter_mut().flat_map(|o| &mut o.stores).zip(stores).for_each(|(s, n)| s.node = n);
-    towers.extend(translate::towers(&mut g));
-    Framed { graph: g, towers }.rebuild(|g, _, op, operands| g.intern(op.clone(), operands))
+    g.pruned()
 }
 
 fn plain(node: NodeId) -> Scaled {
@@ -127,7 +139,7 @@ fn restore(g: &mut Graph, x: &Scaled) -> NodeId {
     g.mul(&[x.node, factor])
 }
 
-fn exponential(source: &Graph, free: &[AxisSet], g: &mut Graph, map: &[Scaled], node: NodeId) -> Scaled {
+fn exponential(source: &Graph, row: Frame, free: &[AxisSet], g: &mut Graph, map: &[Scaled], node: NodeId) -> Scaled {
     let argument = source.operands(node)[0];
     let x = restore(g, &map[argument.index()]);
     let reduction = summed(source, node).filter(|_| !bounded(source, argument));
@@ -137,7 +149,7 @@ fn exponential(source: &Graph, free: &[AxisSet], g: &mut Graph, map: &[Scaled], 
     // predicates are leaves, and may stand behind this node in the source's order
     operands.extend(reduction.predicates.iter().map(|p| g.intern(source.op(*p).clone(), vec![])));
     operands[1..].sort();
-    let frame = g.intern(Op::Frame(FrameKind::Shift, over), operands);
+    let frame = g.intern(Op::Frame(row, over), operands);
     let moved = g.linear(&[(Rational::ONE, x), (Rational::MINUS_ONE, frame)], Rational::ZERO);
     Scaled { node: g.apply(Function::Exp, moved), shift: vec![(frame, 2)] }
 }
@@ -195,7 +207,7 @@ fn linear(g: &mut Graph, operands: &[Scaled], coefficients: &[Rational], constan
     Scaled { node: g.linear(&terms, Rational::ZERO), shift: vec![(common, 2)] }
 }
 
-fn sum(g: &mut Graph, towers: &mut Vec<Tower>, x: &Scaled, axes: AxisSet) -> Scaled {
+fn sum(g: &mut Graph, x: &Scaled, axes: AxisSet) -> Scaled {
     let free = g.free();
     if x.shift.iter().any(|s| free[s.0.index()].intersects(axes)) {
         let body = restore(g, x);
@@ -207,14 +219,6 @@ fn sum(g: &mut Graph, towers: &mut Vec<Tower>, x: &Scaled, axes: AxisSet) -> Sca
         _ => (Rational::ONE, x.node),
     };
     let node = g.sum(axes, body);
-    for &(frame, degree) in &x.shift {
-        if matches!(g.op(frame), Op::Frame(_, over) if over.intersects(axes)) {
-            let tower = Tower { frame, members: vec![(node, degree)] };
-            if !towers.contains(&tower) {
-                towers.push(tower)
-            }
-        }
-    }
     Scaled { node: g.linear(&[(coefficient, node)], Rational::ZERO), shift: x.shift.clone() }
 }
 

@@ -6,8 +6,8 @@ use crate::axis::AxisId;
 use crate::domain::{Domain, Span, Surroundings, index_at, index_range};
 use crate::dtype::DType;
 use crate::extent;
-use crate::frame::{Row, row};
-use crate::graph::{Access, FrameKind, Function, Graph, NodeId, Op};
+use crate::frame::{Frame, SHIFT};
+use crate::graph::{Access, Function, Graph, NodeId, Op};
 use crate::oracle::Tensor;
 use crate::predicate::Table;
 use crate::tile::{DimId, DimSet, Loop, Part, Program, Role, State, Statement};
@@ -42,11 +42,6 @@ pub struct Counts {
 
 /// Runs `program` on the extents of every axis and the inputs in order.
 pub fn run(program: &Program, extents: &[i64], inputs: &[Tensor], settings: &Settings) -> (Vec<Tensor>, Counts) {
-    run_with(program, extents, inputs, settings, row)
-}
-
-/// The same under other rows of the frame table.
-pub fn run_with(program: &Program, extents: &[i64], inputs: &[Tensor], settings: &Settings, rows: fn(FrameKind) -> &'static Row) -> (Vec<Tensor>, Counts) {
     let mut counts = Counts::default();
     let Some(graph) = program.launches.last().and_then(|l| l.first()).map(|p| &p.graph) else { return (vec![], counts) };
     let stored = |element: crate::dtype::Element, t: &mut Tensor| {
@@ -72,7 +67,6 @@ pub fn run_with(program: &Program, extents: &[i64], inputs: &[Tensor], settings:
                 tensors: &tensors,
                 outputs: &mut outputs,
                 settings,
-                rows,
                 counts: &mut counts,
                 at: vec![None; part.dims.len()],
                 values: vec![vec![]; part.graph.nodes.len()],
@@ -117,7 +111,6 @@ struct Block<'a> {
     tensors: &'a [Tensor],
     outputs: &'a mut [Tensor],
     settings: &'a Settings<'a>,
-    rows: fn(FrameKind) -> &'static Row,
     counts: &'a mut Counts,
     /// The tile of each dim that is bound.
     at: Vec<Option<Span>>,
@@ -364,20 +357,20 @@ impl<'a> Block<'a> {
 
     // ---- states --------------------------------------------------------------------------------------------
 
-    fn frame_kind(&self, frame: NodeId) -> FrameKind {
+    fn row(&self, frame: NodeId) -> Frame {
         match self.graph().op(frame) {
-            Op::Frame(kind, _) => *kind,
-            _ => FrameKind::Shift,
+            Op::Frame(row, _) => *row,
+            _ => Frame(&SHIFT),
         }
     }
     fn usable(&self, frame: NodeId, values: &[f64]) -> Vec<f64> {
-        let row = (self.rows)(self.frame_kind(frame));
-        values.iter().map(|x| (row.usable)(*x)).collect()
+        let row = self.row(frame);
+        values.iter().map(|x| row.usable(*x)).collect()
     }
     fn frame_of_tile(&self, frame: NodeId) -> Vec<f64> {
         let operands = self.graph().operands(frame);
         let over = self.part.dims_of(self.graph().op(frame).reduced());
-        let row = (self.rows)(self.frame_kind(frame));
+        let row = self.row(frame);
         let mut tile = vec![];
         self.each(self.part.of(frame), &self.origin(), &mut |kept| {
             let mut keys = vec![];
@@ -386,14 +379,14 @@ impl<'a> Block<'a> {
                     keys.push(self.value(operands[0], offset))
                 }
             });
-            tile.push(self.round((row.of_tile)(&mut keys.into_iter())))
+            tile.push(self.round((row.suited)(row.statistic.of(keys.into_iter()))))
         });
         tile
     }
     fn rebase(&mut self, frame: NodeId, carried: &mut Carried) {
-        let row = (self.rows)(self.frame_kind(frame));
+        let row = self.row(frame);
         let tile = self.frame_of_tile(frame);
-        let to: Vec<f64> = carried[&frame].iter().zip(tile).map(|(x, y)| (row.merge)(*x, y)).collect();
+        let to: Vec<f64> = carried[&frame].iter().zip(tile).map(|(x, y)| row.merge(*x, y)).collect();
         if let Some(state) = state_of(&self.part.body, frame) {
             self.transport(state, frame, carried, &to)
         }
@@ -401,21 +394,20 @@ impl<'a> Block<'a> {
     }
     /// Moves the members of a state into the frame `to`.
     fn transport(&self, state: &State, frame: NodeId, carried: &mut Carried, to: &[f64]) {
-        let row = (self.rows)(self.frame_kind(frame));
+        let row = self.row(frame);
         let before = carried.clone();
         let from = before[&frame].clone();
         for m in &state.members {
             let dims = self.part.of(m.node);
-            let tower: Vec<_> = state.members.iter().filter(|x| x.tower == m.tower && self.part.of(x.node).is_subset(dims)).collect();
+            let tower = state.tower_to(m);
             let mut moved = before[&m.node].clone();
             // a member may lack dims of the frame (a count of degree 0): all of these give it the same value
             self.each(dims.union(self.part.of(frame)), &self.origin(), &mut |offset| {
                 let i = self.place(frame, offset);
-                let mut values: Vec<(f64, i8)> = tower.iter().map(|x| (before[&x.node][self.place(x.node, offset)], x.degree)).collect();
-                (row.transport)(from[i], to[i], &mut values);
-                let own = tower.iter().zip(&values).find(|t| t.0.node == m.node);
-                if let Some((_, v)) = own {
-                    moved[self.place(m.node, offset)] = self.round(v.0)
+                let mut values: Vec<f64> = tower.iter().map(|x| before[&x.node][self.place(x.node, offset)]).collect();
+                row.transport(from[i], to[i], m.halves, &mut values);
+                if let Some(v) = values.last() {
+                    moved[self.place(m.node, offset)] = self.round(*v)
                 }
             });
             carried.insert(m.node, moved);
@@ -428,7 +420,7 @@ impl<'a> Block<'a> {
         let mut carried = Carried::new();
         for state in &the_loop.states {
             if let Some(f) = state.frame {
-                carried.insert(f, vec![(self.rows)(self.frame_kind(f)).identity; size(f)]);
+                carried.insert(f, vec![self.row(f).nothing; size(f)]);
             }
             for m in &state.members {
                 let identity = if matches!(self.graph().op(m.node), Op::Maximum(_)) { f64::NEG_INFINITY } else { 0.0 };
@@ -441,8 +433,8 @@ impl<'a> Block<'a> {
     fn merge(&self, the_loop: &Loop, total: &mut Carried, mut piece: Carried) {
         for state in &the_loop.states {
             if let Some(f) = state.frame {
-                let row = (self.rows)(self.frame_kind(f));
-                let to: Vec<f64> = total[&f].iter().zip(&piece[&f]).map(|(x, y)| (row.merge)(*x, *y)).collect();
+                let row = self.row(f);
+                let to: Vec<f64> = total[&f].iter().zip(&piece[&f]).map(|(x, y)| row.merge(*x, *y)).collect();
                 self.transport(state, f, total, &to);
                 self.transport(state, f, &mut piece, &to)
             }

@@ -11,11 +11,13 @@ pub mod in_place;
 pub mod interpret;
 pub mod levels;
 pub mod roles;
+pub mod towers;
 pub mod translate;
 pub mod variants;
 
 use crate::axis::{AxisId, AxisSet};
 use crate::dtype::{DType, Element};
+use crate::frame::{self, Row};
 use crate::graph::{Access, Graph, Input, InputId, NodeId, Output, Store};
 use crate::tile::in_place::{reads_first, write_last};
 use crate::tile::{DimId, DimSet, Loop, Part, Program, Role, Statement, Workspace, dims_of};
@@ -32,7 +34,12 @@ const KEEP_BOUND: usize = 8192;
 
 /// The programs of an algorithm that differ, most promising first; the last has no bounds.
 pub fn programs(algorithm: u32, graph: &Graph, bounds: &[(AxisId, usize)]) -> Vec<Program> {
-    let framed = variants::prepare(graph);
+    programs_with(&frame::TABLE, algorithm, graph, bounds)
+}
+
+/// The same with the frames of another table.
+pub fn programs_with(table: &[&'static Row], algorithm: u32, graph: &Graph, bounds: &[(AxisId, usize)]) -> Vec<Program> {
+    let framed = variants::prepare(graph, table);
     let mut programs: Vec<Program> = vec![];
     let add = |programs: &mut Vec<Program>, position: usize, p: Program| {
         if programs.iter().all(|q| q.launches != p.launches) {

@@ -9,12 +9,13 @@ use super::associate::group;
 use super::elaborate::{Framed, elaborate};
 use super::roles::{Variant, all_stores, dims, groups, restrict};
 use crate::axis::{AxisId, AxisSet};
+use crate::frame::Row;
 use crate::graph::{Graph, NodeId, Op};
 use std::collections::BTreeSet;
 
-/// The graph with frames and with the factors of its products grouped, so that a group can be cut.
-pub fn prepare(graph: &Graph) -> Framed {
-    let framed = elaborate(graph);
+/// The graph with frames of a table, and with the factors of its products grouped, so that a group can be cut.
+pub fn prepare(graph: &Graph, table: &[&'static Row]) -> Framed {
+    let framed = elaborate(graph, table);
     let dims = dims(&restrict(&framed, &all_stores(&framed.graph)), &Variant::default());
     group(&framed, &dims)
 }

@@ -9,7 +9,6 @@
 //!   store    lse[b k (g m)] = log(t14) + m9
 //! ```
 use super::{DimId, DimSet, Loop, Part, Program, Role, Statement};
-use crate::frame::row;
 use crate::graph::{Access, Factor, NodeId, Op, PredicateId};
 use std::fmt;
 
@@ -183,18 +182,23 @@ impl Printer<'_> {
     fn reduction(&self, node: NodeId, over: DimSet) -> String {
         let (operation, guards) = match self.part.graph.op(node) {
             Op::Maximum(_) => ("max", self.guards(node)),
-            Op::Frame(kind, _) => (row(*kind).name, self.guards(node)),
+            Op::Frame(row, _) => (row.name, self.guards(node)),
             _ => ("sum", String::new()),
         };
         format!("{operation}_{{{}}} {}{guards}", self.dims(over), self.expression(node))
     }
     fn states(&self, l: &Loop) -> String {
         let state = |s: &super::State| {
-            let degree = |m: &super::Member| if s.frame.is_some() { format!("{}^{}", self.name(m.node), m.degree) } else { self.name(m.node) };
+            let degree = |m: &super::Member| match (s.frame, m.halves, m.moment) {
+                (None, ..) => self.name(m.node),
+                (_, 0, moment) => format!("{}^{moment}", self.name(m.node)),
+                (_, halves, 0) => format!("{}^{halves}", self.name(m.node)),
+                (_, halves, moment) => format!("{}^{halves},{moment}", self.name(m.node)),
+            };
             let members = s.members.iter().map(degree).collect::<Vec<_>>().join(" ");
             match s.frame {
                 Some(frame) => {
-                    let kind = if let Op::Frame(kind, _) = self.part.graph.op(frame) { row(*kind).name } else { "" };
+                    let kind = if let Op::Frame(row, _) = self.part.graph.op(frame) { row.name } else { "" };
                     format!(" {{{kind} {}; {members}}}", self.name(frame))
                 }
                 None => format!(" {{{members}}}"),

@@ -250,8 +250,8 @@ impl<'a, 'b> Block<'a, 'b> {
                 Step::Group(group) => self.group(group),
                 Step::Contract { node, x, y, order, over, fold } => self.contract(*node, *x, *y, order, *over, *fold),
                 Step::Fold { node, maximum } => self.fold(*node, *maximum),
-                Step::Rebase { frame, kind, the_loop, state } => frames::rebase(self, *frame, *kind, *the_loop, *state),
-                Step::Settle { frame, kind } => frames::settle(self, *frame, *kind),
+                Step::Rebase { frame, row, the_loop, state } => frames::rebase(self, *frame, *row, *the_loop, *state),
+                Step::Settle { frame, row } => frames::settle(self, *frame, *row),
                 Step::Loop(l) => {
                     self.the_loop(l);
                     if l.is_split && self.piece.1 > 1 {

@@ -9,8 +9,8 @@ use super::vector::Total;
 use cleave_core::axis::AxisSet;
 use cleave_core::cost::Polynomial;
 use cleave_core::dtype::{DType, Element};
-use cleave_core::frame::{Statistic, row};
-use cleave_core::graph::{Factor, FrameKind, Function, Graph, InputId, NodeId, Op};
+use cleave_core::frame::{Frame, Statistic};
+use cleave_core::graph::{Factor, Function, Graph, InputId, NodeId, Op};
 use cleave_core::tile::{self, DimId, DimSet, Statement};
 use std::collections::HashMap;
 
@@ -73,14 +73,14 @@ pub enum Step {
     },
     Rebase {
         frame: NodeId,
-        kind: FrameKind,
+        row: Frame,
         the_loop: usize,
         state: usize,
     },
     /// The value of a frame that is whole within a tile.
     Settle {
         frame: NodeId,
-        kind: FrameKind,
+        row: Frame,
     },
     Loop(Loop),
 }
@@ -271,9 +271,9 @@ impl Decoder<'_> {
                 }
                 Statement::Reduce { node, over } => {
                     let after = match self.part.graph.op(*node) {
-                        Op::Frame(kind, _) => {
-                            self.statistic(&mut out, *node, *kind, available);
-                            out.push(Draft::Step(Step::Settle { frame: *node, kind: *kind }));
+                        Op::Frame(row, _) => {
+                            self.statistic(&mut out, *node, *row, available);
+                            out.push(Draft::Step(Step::Settle { frame: *node, row: *row }));
                             out.len()
                         }
                         _ => self.reduce(&mut out, *node, *over, false, available, 0) + 1,
@@ -290,12 +290,12 @@ impl Decoder<'_> {
                     }
                 }
                 Statement::Rebase { frame } => {
-                    let Op::Frame(kind, _) = self.part.graph.op(*frame) else { continue };
-                    self.statistic(&mut out, *frame, *kind, available);
+                    let Op::Frame(row, _) = self.part.graph.op(*frame) else { continue };
+                    self.statistic(&mut out, *frame, *row, available);
                     let found = states.iter().find_map(|(l, s)| (s.frame == Some(*frame)).then_some(*l));
                     let state = found.and_then(|l| states.iter().filter(|s| s.0 == l).position(|s| s.1.frame == Some(*frame)));
                     let (Some(the_loop), Some(state)) = (found, state) else { continue };
-                    out.push(Draft::Step(Step::Rebase { frame: *frame, kind: *kind, the_loop, state }));
+                    out.push(Draft::Step(Step::Rebase { frame: *frame, row: *row, the_loop, state }));
                     barrier = out.len();
                     available.insert(*frame, out.len());
                 }
@@ -376,12 +376,12 @@ impl Decoder<'_> {
         self.add(out, dims, Item::Reduce { node, body, total: if maximum { Total::Greatest } else { Total::Sum }, predicates }, available, barrier)
     }
     /// What the table says a frame takes from a tile.
-    fn statistic(&self, out: &mut Vec<Draft>, frame: NodeId, kind: FrameKind, available: &Available) {
+    fn statistic(&self, out: &mut Vec<Draft>, frame: NodeId, row: Frame, available: &Available) {
         let operands = self.part.graph.operands(frame);
         let (body, predicates) = (operands[0], operands[1..].to_vec());
         let below = operands.iter().fold(DimSet::EMPTY, |s, o| s.union(self.part.of(*o)));
         let dims = self.part.of(frame).union(below);
-        let maximum = row(kind).statistic == Statistic::Greatest;
+        let maximum = row.statistic == Statistic::Greatest;
         if !maximum {
             self.add(out, dims, Item::Count { node: frame, predicates: predicates.clone() }, available, 0);
         }

@@ -7,8 +7,8 @@ use super::block::{Block, Value};
 use super::decode::{Loop, Step};
 use super::vector::{self, Operand, Target, Total};
 use cleave_core::dtype::DType;
-use cleave_core::frame::{Row, Statistic, row};
-use cleave_core::graph::{FrameKind, NodeId, Op};
+use cleave_core::frame::{Frame, Row, SHIFT, Statistic};
+use cleave_core::graph::{NodeId, Op};
 use cleave_core::tile::{DimId, DimSet, State};
 
 /// The buffers of a loop's states: where each carried node is, in elements from the start.
@@ -28,10 +28,10 @@ pub fn size(block: &Block, l: &Loop) -> usize {
     l.carried.iter().map(|(n, _)| block.packed(&block.part().layout[n.index()]).1.next_multiple_of(16)).sum()
 }
 
-fn kind(block: &Block, frame: NodeId) -> FrameKind {
+fn row(block: &Block, frame: NodeId) -> Frame {
     match block.part().graph().op(frame) {
-        Op::Frame(kind, _) => *kind,
-        _ => FrameKind::Shift,
+        Op::Frame(row, _) => *row,
+        _ => Frame(&SHIFT),
     }
 }
 
@@ -42,7 +42,7 @@ pub fn fresh(block: &mut Block, l: &Loop) {
         let (strides, size) = block.packed(&block.part().layout[n.index()]);
         let pointer = unsafe { base.add(at) };
         let identity = match block.part().graph().op(n) {
-            Op::Frame(kind, _) => row(*kind).identity as f32,
+            Op::Frame(row, _) => row.nothing as f32,
             Op::Maximum(_) => f32::NEG_INFINITY,
             _ => 0.0,
         };
@@ -65,46 +65,46 @@ pub fn publish(block: &mut Block, l: &Loop) {
 }
 
 fn usable(block: &mut Block, frame: NodeId, from: *const f32) {
-    let row = row(kind(block, frame));
+    let row = row(block, frame);
     let (_, size) = block.packed(&block.part().layout[frame.index()]);
     let to = block.fresh(frame).pointer.cast::<f32>();
     for i in 0..size {
-        unsafe { *to.add(i) = (row.usable)(*from.add(i) as f64) as f32 }
+        unsafe { *to.add(i) = row.usable(*from.add(i) as f64) as f32 }
     }
 }
 
 /// What the groups before reduced a tile's keys to: by element of the frame.
 struct Keys {
-    statistic: Statistic,
+    row: &'static Row,
     total: *const f32,
     count: *const f32,
 }
 
 impl Keys {
-    fn new(block: &Block, frame: NodeId, row: &Row) -> Option<Keys> {
+    fn new(block: &Block, frame: NodeId, row: &'static Row) -> Option<Keys> {
         let part = block.part();
         let at = |index: Option<usize>| index.map(|b| block.buffer(b).cast_const());
         let (total, count) = (at(part.tiles[frame.index()])?, at(part.counts[frame.index()]));
-        Some(Keys { statistic: row.statistic, total, count: count.unwrap_or(total) })
+        Some(Keys { row, total, count: count.unwrap_or(total) })
     }
     /// The frame that suits the keys.
     unsafe fn frame(&self, i: usize) -> f64 {
         let total = unsafe { *self.total.add(i) } as f64;
-        match self.statistic {
+        let statistic = match self.row.statistic {
             Statistic::Greatest => total,
             Statistic::Mean => total / unsafe { *self.count.add(i) } as f64,
-        }
+        };
+        (self.row.suited)(statistic)
     }
 }
 
 /// A frame that is whole within a tile.
-pub fn settle(block: &mut Block, frame: NodeId, kind: FrameKind) {
-    let row = row(kind);
+pub fn settle(block: &mut Block, frame: NodeId, row: Frame) {
     let (_, size) = block.packed(&block.part().layout[frame.index()]);
     let to = block.fresh(frame).pointer.cast::<f32>();
-    let Some(keys) = Keys::new(block, frame, row) else { return };
+    let Some(keys) = Keys::new(block, frame, row.0) else { return };
     for i in 0..size {
-        unsafe { *to.add(i) = (row.usable)(keys.frame(i)) as f32 }
+        unsafe { *to.add(i) = row.usable(keys.frame(i)) as f32 }
     }
 }
 
@@ -118,10 +118,9 @@ fn find(body: &[Step], index: usize) -> Option<&Loop> {
 }
 
 /// frame := merge(frame, frame of the tile); every member is transported.
-pub fn rebase(block: &mut Block, frame: NodeId, kind: FrameKind, the_loop: usize, state: usize) {
+pub fn rebase(block: &mut Block, frame: NodeId, row: Frame, the_loop: usize, state: usize) {
     let part = block.part();
     let Some(l) = find(&part.body, the_loop) else { return };
-    let row = row(kind);
     let places = places(block, l);
     let base = block.buffer(l.buffer);
     let own = unsafe { base.add(place(&places, frame)) };
@@ -129,12 +128,12 @@ pub fn rebase(block: &mut Block, frame: NodeId, kind: FrameKind, the_loop: usize
     let Some(tile) = part.tiles[frame.index()] else { return };
     // the tile's statistic becomes the new frame, in place
     let to = block.buffer(tile);
-    let Some(keys) = Keys::new(block, frame, row) else { return };
+    let Some(keys) = Keys::new(block, frame, row.0) else { return };
     let mut moves = false;
     for i in 0..size {
         unsafe {
             let from = *own.add(i);
-            let merged = (row.merge)(from as f64, keys.frame(i)) as f32;
+            let merged = row.merge(from as f64, keys.frame(i)) as f32;
             moves |= !same(from, merged);
             *to.add(i) = merged
         }
@@ -157,7 +156,7 @@ fn place(places: &[(NodeId, usize)], node: NodeId) -> usize {
 fn transport(block: &Block, state: &State, base: *mut f32, places: &[(NodeId, usize)], to: *const f32) {
     let Some(frame) = state.frame else { return };
     let part = block.part();
-    let row = row(kind(block, frame));
+    let row = row(block, frame);
     let frame_dims = &part.layout[frame.index()];
     let (frame_strides, frame_size) = block.packed(frame_dims);
     let from = unsafe { base.add(place(places, frame)) };
@@ -184,27 +183,24 @@ fn transport(block: &Block, state: &State, base: *mut f32, places: &[(NodeId, us
                 if same(old, new) {
                     return;
                 }
-                let mut one = [(1.0, m.degree)];
-                (row.transport)(old as f64, new as f64, &mut one);
-                if one[0].0 != 1.0 {
+                let weight = row.weight(old as f64, new as f64, m.halves);
+                if weight != 1.0 {
                     let at = offset(&strides, dims, p);
-                    vector::scale(unsafe { std::slice::from_raw_parts_mut(pointer(m.node).offset(at), length) }, one[0].0 as f32)
+                    vector::scale(unsafe { std::slice::from_raw_parts_mut(pointer(m.node).offset(at), length) }, weight as f32)
                 }
             });
             continue;
         }
-        // highest degree first: a member is moved by those below it, which must still be where they were
-        let mut ordered = members.clone();
-        ordered.sort_by_key(|m| std::cmp::Reverse(m.degree));
-        for m in ordered {
+        // a member is moved by those below it, which must still be where they were
+        for m in state.in_order().iter().filter(|m| m.tower == tower) {
             let dims = &part.layout[m.node.index()];
             let shares_frame = frame_dims.iter().all(|d| dims.contains(d));
             if !shares_frame {
                 continue;
             }
-            let below: Vec<_> = members.iter().filter(|x| part.layout[x.node.index()].iter().all(|d| dims.contains(d)) && x.degree <= m.degree).collect();
+            let below = state.tower_to(m);
             let (strides, _) = block.packed(dims);
-            let mut values: Vec<(f64, i8)> = vec![];
+            let mut values: Vec<f64> = vec![];
             positions(block, dims, &mut |p| {
                 let i = offset(&frame_strides, frame_dims, p);
                 let (old, new) = unsafe { (*from.offset(i) as f64, *to.offset(i) as f64) };
@@ -212,11 +208,12 @@ fn transport(block: &Block, state: &State, base: *mut f32, places: &[(NodeId, us
                 for x in &below {
                     let dims = &part.layout[x.node.index()];
                     let (strides, _) = block.packed(dims);
-                    values.push((unsafe { *pointer(x.node).offset(offset(&strides, dims, p)) } as f64, x.degree))
+                    values.push(unsafe { *pointer(x.node).offset(offset(&strides, dims, p)) } as f64)
                 }
-                (row.transport)(old, new, &mut values);
-                let own = below.iter().position(|x| x.node == m.node).unwrap_or(0);
-                unsafe { *pointer(m.node).offset(offset(&strides, dims, p)) = values[own].0 as f32 }
+                row.transport(old, new, m.halves, &mut values);
+                if let Some(moved) = values.last() {
+                    unsafe { *pointer(m.node).offset(offset(&strides, dims, p)) = *moved as f32 }
+                }
             })
         }
     }
@@ -251,10 +248,10 @@ pub fn merge(block: &mut Block, l: &Loop, piece: *mut f32) {
     let part = block.part();
     for state in &l.source.states {
         if let Some(frame) = state.frame {
-            let row = row(kind(block, frame));
+            let row = row(block, frame);
             let (_, size) = block.packed(&part.layout[frame.index()]);
             let at = place(&places, frame);
-            let common: Vec<f32> = (0..size).map(|i| unsafe { (row.merge)(*total.add(at + i) as f64, *piece.add(at + i) as f64) as f32 }).collect();
+            let common: Vec<f32> = (0..size).map(|i| unsafe { row.merge(*total.add(at + i) as f64, *piece.add(at + i) as f64) as f32 }).collect();
             transport(block, state, total, &places, common.as_ptr());
             transport(block, state, piece, &places, common.as_ptr());
         }

@@ -234,7 +234,7 @@ fn is_carried(body: &[Step], node: NodeId) -> bool {
 
 impl Part {
     fn counts_needed(&self, frame: NodeId) -> bool {
-        matches!(self.graph().op(frame), Op::Frame(kind, _) if cleave_core::frame::row(*kind).statistic == cleave_core::frame::Statistic::Mean)
+        matches!(self.graph().op(frame), Op::Frame(row, _) if row.statistic == cleave_core::frame::Statistic::Mean)
     }
     /// Whether a reduction keeps the greatest element.
     pub fn keeps_greatest(&self, node: NodeId) -> bool {

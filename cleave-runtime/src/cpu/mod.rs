@@ -17,6 +17,7 @@ mod functions;
 mod group;
 mod lifetime;
 mod mask;
+mod panel;
 mod product;
 mod reduce;
 mod skinny;

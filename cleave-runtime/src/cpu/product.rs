@@ -5,7 +5,8 @@
 //! are read from panels, unless few rows meet them; the spread numbers in place if each row's are side by side, else from staged rows.
 //! Depth is cut in blocks of [`DEPTH`], so that a sum is one of blocks.
 use super::block::{Line, reserve};
-use super::stored::{MOST_LANES, Stored, with_stored};
+use super::panel;
+use super::stored::{MOST_LANES, with_stored};
 use super::vector::arch;
 use cleave_core::dtype::DType;
 use pulp::{Simd, WithSimd};
@@ -13,7 +14,7 @@ use pulp::{Simd, WithSimd};
 /// Rows of a tile: with two vectors each they leave four of sixteen registers to operands.
 const ROWS: usize = 6;
 /// Vectors of a tile's row.
-const VECTORS: usize = 2;
+pub const VECTORS: usize = 2;
 /// Addends of a block: a panel of them is half of a first cache.
 const DEPTH: usize = 256;
 /// Columns of a block, and rows: `DEPTH` times both stays in a second cache.
@@ -119,14 +120,14 @@ impl WithSimd for Blocked<'_> {
                 let b = p.b.at(column, depth);
                 // in place only the last, incomplete panel is copied
                 let first = if in_place { columns / width } else { 0 };
-                unsafe { with_stored!(b.dtype, T => fill_panels::<S, T>(simd, b.at(first * width, 0), columns - first * width, n, memory)) }
+                unsafe { with_stored!(b.dtype, T => panel::fill::<S, T>(simd, b.at(first * width, 0), columns - first * width, n, memory)) }
                 for row in (0..p.rows).step_by(STRIPE) {
                     let rows = STRIPE.min(p.rows - row);
                     let a = p.a.at(row, depth);
                     let (a_pointer, a_row) = if a.is_rows() {
                         (a.pointer.cast::<f32>(), a.own)
                     } else {
-                        unsafe { with_stored!(a.dtype, T => stage::<S, T>(simd, a, rows, n, staged, pitch)) };
+                        unsafe { with_stored!(a.dtype, T => panel::stage::<S, T>(simd, a, rows, n, staged, pitch)) };
                         (staged.cast_const(), pitch as isize)
                     };
                     for (i, j) in (0..columns).step_by(width).enumerate() {
@@ -162,60 +163,6 @@ impl WithSimd for Blocked<'_> {
                         }
                     }
                 }
-            }
-        }
-    }
-}
-
-/// Copies columns to panels of [`VECTORS`] vectors, depth after depth; what is missing of the last panel is 0.
-#[inline(always)]
-unsafe fn fill_panels<S: Simd, T: Stored>(simd: S, b: Operand, columns: usize, depth: usize, to: *mut f32) {
-    let width = VECTORS * S::F32_LANES;
-    let from = b.pointer.cast::<T>();
-    for (i, j) in (0..columns).step_by(width).enumerate() {
-        let panel = unsafe { to.add(i * depth * width) };
-        let wide = width.min(columns - j);
-        for k in 0..depth {
-            unsafe {
-                let (source, target) = (from.offset(j as isize * b.own + k as isize * b.depth), panel.add(k * width));
-                if wide == width {
-                    if b.own == 1 {
-                        for x in (0..width).step_by(S::F32_LANES) {
-                            target.add(x).cast::<S::f32s>().write_unaligned(T::vector(simd, source.add(x)))
-                        }
-                    } else {
-                        for x in (0..width).step_by(S::F32_LANES) {
-                            let vector = T::gather(simd, source.offset(x as isize * b.own), b.own);
-                            target.add(x).cast::<S::f32s>().write_unaligned(vector)
-                        }
-                    }
-                } else {
-                    (0..wide).for_each(|x| *target.add(x) = (*source.offset(x as isize * b.own)).widen());
-                    (wide..width).for_each(|x| *target.add(x) = 0.0)
-                }
-            }
-        }
-    }
-}
-
-/// Copies rows, `pitch` elements apart.
-#[inline(always)]
-unsafe fn stage<S: Simd, T: Stored>(simd: S, a: Operand, rows: usize, depth: usize, to: *mut f32, pitch: usize) {
-    let from = a.pointer.cast::<T>();
-    unsafe {
-        if a.depth == 1 {
-            for i in 0..rows {
-                let (source, target) = (from.offset(i as isize * a.own), to.add(i * pitch));
-                let whole = depth / S::F32_LANES * S::F32_LANES;
-                for k in (0..whole).step_by(S::F32_LANES) {
-                    target.add(k).cast::<S::f32s>().write_unaligned(T::vector(simd, source.add(k)))
-                }
-                (whole..depth).for_each(|k| *target.add(k) = (*source.add(k)).widen())
-            }
-        } else {
-            for k in 0..depth {
-                let source = from.offset(k as isize * a.depth);
-                (0..rows).for_each(|i| *to.add(i * pitch + k) = (*source.offset(i as isize * a.own)).widen())
             }
         }
     }

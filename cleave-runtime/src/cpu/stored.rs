@@ -28,6 +28,44 @@ pub trait Stored: Copy {
         }
         unsafe { lanes.as_ptr().cast::<S::f32s>().read_unaligned() }
     }
+    /// Eight elements side by side.
+    ///
+    /// # Safety
+    /// They are readable.
+    #[inline(always)]
+    unsafe fn eight(from: *const Self) -> [f32; 8] {
+        std::array::from_fn(|i| unsafe { *from.add(i) }.widen())
+    }
+}
+
+/// Rows to columns, in registers where `S` has vectors of eight numbers or more.
+#[inline(always)]
+pub fn transpose<S: Simd>(rows: [[f32; 8]; 8]) -> [[f32; 8]; 8] {
+    #[cfg(target_arch = "x86_64")]
+    if S::F32_LANES >= 8 {
+        // such an S was chosen because the processor has at least these vectors
+        return unsafe { transpose_avx(rows) };
+    }
+    std::array::from_fn(|c| std::array::from_fn(|r| rows[r][c]))
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx")]
+#[inline]
+fn transpose_avx(rows: [[f32; 8]; 8]) -> [[f32; 8]; 8] {
+    use std::arch::x86_64::*;
+    let [a, b, c, d, e, f, g, h]: [__m256; 8] = unsafe { std::mem::transmute(rows) };
+    // pairs of rows, then fours, then the halves change places
+    let pair = |x, y| (_mm256_unpacklo_ps(x, y), _mm256_unpackhi_ps(x, y));
+    let four = |(lo, hi): (__m256, __m256), (lo2, hi2): (__m256, __m256)| {
+        [_mm256_shuffle_ps(lo, lo2, 0x44), _mm256_shuffle_ps(lo, lo2, 0xee), _mm256_shuffle_ps(hi, hi2, 0x44), _mm256_shuffle_ps(hi, hi2, 0xee)]
+    };
+    let (upper, lower) = (four(pair(a, b), pair(c, d)), four(pair(e, f), pair(g, h)));
+    let halves = |i: usize, which: bool| {
+        if which { _mm256_permute2f128_ps(upper[i], lower[i], 0x31) } else { _mm256_permute2f128_ps(upper[i], lower[i], 0x20) }
+    };
+    let columns: [__m256; 8] = std::array::from_fn(|i| halves(i % 4, i >= 4));
+    unsafe { std::mem::transmute(columns) }
 }
 
 /// Lanes of the widest vector.

@@ -4,7 +4,7 @@ use super::*;
 impl Writer<'_> {
     pub(in crate::emit) fn reset(&mut self, l: &Loop, declare: bool) -> Result<(), Refusal> {
         for s in &l.states {
-            let frame = s.frame.map(|f| (f, frames::code(self.kind(f)).identity));
+            let frame = s.frame.map(|f| (f, self.row(f).code.nothing));
             let all: Vec<_> = frame.into_iter().chain(s.members.iter().map(|m| (m.node, self.identity(m.node)))).collect();
             for (node, identity) in all {
                 let class = self.class(node)?;

@@ -49,7 +49,7 @@ impl Writer<'_> {
                 }
                 continue;
             };
-            let row = frames::code(self.kind(f));
+            let row = self.row(f);
             let name = self.cx.value_name(f);
             let kind = self.type_of(Class::Rows);
             let (mine, other) = (format!("{name}_mine"), format!("{name}_theirs"));
@@ -58,30 +58,24 @@ impl Writer<'_> {
             self.code.line(format!("{kind} {other};"));
             let word = self.word("theirs", Class::Rows, at(f), stride);
             self.code.line(format!("cleave::each({other}, [&](int i, int h) {{ return {word}; }});"));
-            let merged = (row.merge)(&format!("{mine}(i, h)"), &format!("{other}(i, h)"));
+            let merged = (row.code.merge)(&format!("{mine}(i, h)"), &format!("{other}(i, h)"));
             self.code.line(format!("cleave::each({name}, [&](int i, int h) {{ return {merged}; }});"));
-            let mut members = s.members.clone();
-            members.sort_by_key(|m| (m.tower, std::cmp::Reverse(m.degree)));
-            let mut steps: Vec<i8> = vec![];
+            let members = s.in_order();
+            for (from, step) in [&mine, &other].into_iter().flat_map(|from| Step::of_all(&members).into_iter().map(move |s| (from, s))) {
+                let x = step.expression(&row, &format!("{from}(i, h)"), &format!("{name}(i, h)"));
+                self.code.line(format!("{kind} {};", step.name(from)));
+                self.code.line(format!("cleave::each({}, [&](int i, int h) {{ return {x}; }});", step.name(from)))
+            }
             for m in &members {
-                let degree = if row.step_by_degree { m.degree } else { 0 };
-                if !steps.contains(&degree) {
-                    steps.push(degree);
-                    for from in [&mine, &other] {
-                        let x = (row.step)(&format!("{from}(i, h)"), &format!("{name}(i, h)"), m.degree);
-                        self.code.line(format!("{kind} {from}_step{degree};"));
-                        self.code.line(format!("cleave::each({from}_step{degree}, [&](int i, int h) {{ return {x}; }});"))
-                    }
-                }
                 let class = self.class(m.node)?;
                 let index = if class == Class::Rows { "(i, h)" } else { "(i, c >> 1)" };
                 let value = |n: NodeId| Lane { writer: self, class }.value(n).unwrap_or_default();
-                let node_of = |q: i8| members.iter().find(|x| x.tower == m.tower && x.degree == q).map(|x| x.node);
+                let node_of = |q: i8| members.iter().find(|x| x.tower == m.tower && x.moment == q).map(|x| x.node);
                 let lower_mine = |q: i8| node_of(q).map_or("0.0f".into(), value);
                 let theirs = |n: NodeId| self.word("theirs", class, at(n), stride);
                 let lower_theirs = |q: i8| node_of(q).map_or("0.0f".into(), theirs);
-                let a = (row.moved)(m.degree, &value(m.node), &format!("{mine}_step{degree}{index}"), &lower_mine);
-                let b = (row.moved)(m.degree, &theirs(m.node), &format!("{other}_step{degree}{index}"), &lower_theirs);
+                let a = frames::moved(m, &value(m.node), &|s| s.name(&mine) + index, &lower_mine);
+                let b = frames::moved(m, &theirs(m.node), &|s| s.name(&other) + index, &lower_theirs);
                 let member = self.cx.value_name(m.node);
                 self.code.line(format!("cleave::each({member}, [&]({}) {{ return {a} + {b}; }});", Self::indices(class)))
             }

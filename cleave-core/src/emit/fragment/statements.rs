@@ -198,9 +198,9 @@ impl Writer<'_> {
             self.settle()
         }
     }
-    pub(in crate::emit) fn kind(&self, frame: NodeId) -> FrameKind {
+    pub(in crate::emit) fn row(&self, frame: NodeId) -> Frame {
         match self.cx.part.graph.op(frame) {
-            Op::Frame(kind, _) => *kind,
+            Op::Frame(row, _) => *row,
             _ => unreachable!("a state's frame is a frame"),
         }
     }
@@ -212,8 +212,8 @@ impl Writer<'_> {
     /// Merges a frame with that of the tile at hand: the names of the frame before, and after.
     pub(in crate::emit) fn merge_frame(&mut self, frame: NodeId) -> Result<(String, String), Refusal> {
         let g = &self.cx.part.graph;
-        let Op::Frame(kind, axes) = g.op(frame) else { return Err(format!("t{} is no frame", frame.0)) };
-        let row = frames::code(*kind);
+        let Op::Frame(row, axes) = g.op(frame) else { return Err(format!("t{} is no frame", frame.0)) };
+        let row = *row;
         let class = self.class(frame)?;
         if class != Class::Rows {
             return Err("a frame that is not by row".into());
@@ -236,9 +236,9 @@ impl Writer<'_> {
                     conditions.extend(self.counts(inner, d))
                 }
                 let counts = if conditions.is_empty() { "true".into() } else { conditions.join(" && ") };
-                let (verb, value) = match row.of_tile {
-                    OfTile::Mean => ("mean".to_string(), self.element(inner, operands[0])),
-                    OfTile::Greatest => match self.cx.scaled(&Lane { writer: self, class: inner }, operands[0]) {
+                let (verb, value) = match row.statistic {
+                    Statistic::Mean => ("mean".to_string(), self.element(inner, operands[0])),
+                    Statistic::Greatest => match self.cx.scaled(&Lane { writer: self, class: inner }, operands[0]) {
                         Some((_, scale, x)) if self.signed => (format!("scaled {scale}"), self.element(inner, x)),
                         Some((number, scale, x)) if number >= 0.0 => (format!("scaled_up {scale}"), self.element(inner, x)),
                         _ => ("greatest".to_string(), self.element(inner, operands[0])),
@@ -256,13 +256,13 @@ impl Writer<'_> {
             [] => {
                 let x = self.element(class, operands[0]);
                 let conditions: Vec<String> = operands[1..].iter().map(|p| format!("({})", self.cx.condition(&Lane { writer: self, class }, *p))).collect();
-                let x = if conditions.is_empty() { x } else { format!("{} ? {x} : {}", conditions.join(" && "), row.identity) };
+                let x = if conditions.is_empty() { x } else { format!("{} ? {x} : {}", conditions.join(" && "), row.code.nothing) };
                 self.code.line(format!("cleave::each({of_tile}, [&](int i, int h) {{ return {x}; }});"))
             }
             _ => return Err("a frame over other than one dim".into()),
         }
         self.code.line(format!("const {kind} {before} = {name};"));
-        let merged = (row.merge)(&format!("{before}(i, h)"), &format!("{of_tile}(i, h)"));
+        let merged = (row.code.merge)(&format!("{before}(i, h)"), &(row.code.suited)(&format!("{of_tile}(i, h)")));
         self.code.line(format!("cleave::each({name}, [&](int i, int h) {{ return {merged}; }});"));
         Ok((before, name))
     }
@@ -271,33 +271,24 @@ impl Writer<'_> {
         let all = self.cx.part.statements();
         let state = all.iter().find_map(|(_, s)| if let Statement::Loop(l) = s { l.states.iter().find(|s| s.frame == Some(frame)) } else { None });
         let Some(state) = state else { return Err(format!("t{} has no state", frame.0)) };
-        let mut members = state.members.clone();
-        members.sort_by_key(|m| (m.tower, std::cmp::Reverse(m.degree)));
-        Ok(members)
-    }
-    fn step_name(&self, frame: NodeId, from: &str, degree: i8) -> String {
-        if frames::code(self.kind(frame)).step_by_degree { format!("{from}_step{degree}") } else { format!("{from}_step") }
+        Ok(state.in_order())
     }
     /// Declares what moves members from one frame to another: the names.
     pub(in crate::emit) fn steps(&mut self, frame: NodeId, from: &str, to: &str) -> Result<Vec<String>, Refusal> {
-        let row = frames::code(self.kind(frame));
+        let row = self.row(frame);
         let mut names: Vec<String> = vec![];
-        for m in self.moved(frame)? {
-            let step = self.step_name(frame, from, m.degree);
-            if !names.contains(&step) {
-                let kind = self.type_of(Class::Rows);
-                let x = (row.step)(&format!("{from}(i, h)"), &format!("{to}(i, h)"), m.degree);
-                self.code.line(format!("{kind} {step};"));
-                self.code.line(format!("cleave::each({step}, [&](int i, int h) {{ return {x}; }});"));
-                names.push(step)
-            }
+        for s in Step::of_all(&self.moved(frame)?) {
+            let (kind, name) = (self.type_of(Class::Rows), s.name(from));
+            let x = s.expression(&row, &format!("{from}(i, h)"), &format!("{to}(i, h)"));
+            self.code.line(format!("{kind} {name};"));
+            self.code.line(format!("cleave::each({name}, [&](int i, int h) {{ return {x}; }});"));
+            names.push(name)
         }
         Ok(names)
     }
     /// Moves a member of a frame's state from the frame named `from`.
     pub(in crate::emit) fn move_member(&mut self, frame: NodeId, from: &str, m: Member) -> Result<(), Refusal> {
-        let (row, members) = (frames::code(self.kind(frame)), self.moved(frame)?);
-        let step = self.step_name(frame, from, m.degree);
+        let members = self.moved(frame)?;
         let class = self.class(m.node)?;
         let index = match class {
             Class::Fragment(_) => "(i, c >> 1)",
@@ -306,10 +297,10 @@ impl Writer<'_> {
         };
         let (name, value) = (self.cx.value_name(m.node), Lane { writer: self, class }.value(m.node).unwrap_or_default());
         let lower = |q: i8| {
-            let x = members.iter().find(|x| x.tower == m.tower && x.degree == q);
+            let x = members.iter().find(|x| x.tower == m.tower && x.moment == q);
             x.and_then(|x| Lane { writer: self, class }.value(x.node)).unwrap_or("0.0f".into())
         };
-        let x = (row.moved)(m.degree, &value, &format!("{step}{index}"), &lower);
+        let x = frames::moved(&m, &value, &|s| s.name(from) + index, &lower);
         if x != value {
             self.code.line(format!("cleave::each({name}, [&]({}) {{ return {x}; }});", Self::indices(class)))
         }

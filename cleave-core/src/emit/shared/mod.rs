@@ -5,8 +5,9 @@ mod states;
 
 use crate::emit::bounds::Bounds;
 use crate::emit::code::Code;
-use crate::emit::frames::{self, OfTile};
+use crate::emit::frames::{self, Step};
 use crate::emit::part::{Context, Refusal, Site};
+use crate::frame::{Frame, Statistic};
 use crate::graph::{NodeId, Op};
 use crate::plan::{Guard, Word};
 use crate::tile::{DimId, DimSet, Loop, Part, Role, State, Statement};
@@ -299,7 +300,7 @@ impl Writer<'_> {
     fn reset(&mut self, l: &Loop) {
         for s in &l.states {
             if let Some(f) = s.frame {
-                let identity = frames::code(self.kind(f)).identity;
+                let identity = self.row(f).code.nothing;
                 let (dims, at) = self.hold(f);
                 self.each(&dims, false, |w| {
                     let slot = w.slot(&dims, at, &|d| w.local(d));
@@ -319,9 +320,9 @@ impl Writer<'_> {
     fn identity(&self, member: NodeId) -> &'static str {
         if matches!(self.cx.part.graph.op(member), Op::Maximum(_)) { "-cleave::infinity()" } else { "0.0f" }
     }
-    fn kind(&self, frame: NodeId) -> crate::graph::FrameKind {
+    fn row(&self, frame: NodeId) -> Frame {
         match self.cx.part.graph.op(frame) {
-            Op::Frame(kind, _) => *kind,
+            Op::Frame(row, _) => *row,
             _ => unreachable!("a state's frame is a frame"),
         }
     }

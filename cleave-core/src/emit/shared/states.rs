@@ -4,41 +4,41 @@ use super::*;
 impl Writer<'_> {
     pub(super) fn rebase(&mut self, frame: NodeId) -> Result<(), Refusal> {
         let g = &self.cx.part.graph;
-        let Op::Frame(kind, axes) = g.op(frame) else { return Err(format!("t{} is no frame", frame.0)) };
-        let row = frames::code(*kind);
+        let Op::Frame(row, axes) = g.op(frame) else { return Err(format!("t{} is no frame", frame.0)) };
+        let row = *row;
         let over: Vec<DimId> = self.cx.part.dims_of(*axes).iter().collect();
         let (dims, at) = self.hold(frame);
         let before = self.scratch(frame, "before");
         let operands = g.operands(frame).to_vec();
         let lanes = self.few(&dims);
         self.each(&dims, lanes, |w| {
-            w.code.line(match row.of_tile {
-                OfTile::Greatest => "float x = -cleave::infinity();",
-                OfTile::Mean => "float x = 0.0f, count = 0.0f;",
+            w.code.line(match row.statistic {
+                Statistic::Greatest => "float x = -cleave::infinity();",
+                Statistic::Mean => "float x = 0.0f, count = 0.0f;",
             });
             w.open_over(&over, lanes);
             let key = w.element(operands[0]);
             let condition = operands[1..].iter().map(|p| format!("({})", w.site(|s| w.cx.condition(s, *p)))).collect::<Vec<_>>().join(" && ");
-            let update = match row.of_tile {
-                OfTile::Greatest => format!("x = cleave::greater(x, {key});"),
-                OfTile::Mean => format!("{{ x += {key}; count += 1.0f; }}"),
+            let update = match row.statistic {
+                Statistic::Greatest => format!("x = cleave::greater(x, {key});"),
+                Statistic::Mean => format!("{{ x += {key}; count += 1.0f; }}"),
             };
             w.code.line(if condition.is_empty() { update } else { format!("if ({condition}) {update}") });
             w.close_over(&over);
             if lanes {
-                match row.of_tile {
-                    OfTile::Greatest => w.code.line("x = cleave::join_warp(x, cleave::Greatest());"),
-                    OfTile::Mean => w.code.line("x = cleave::join_warp(x, cleave::Sum()); count = cleave::join_warp(count, cleave::Sum());"),
+                match row.statistic {
+                    Statistic::Greatest => w.code.line("x = cleave::join_warp(x, cleave::Greatest());"),
+                    Statistic::Mean => w.code.line("x = cleave::join_warp(x, cleave::Sum()); count = cleave::join_warp(count, cleave::Sum());"),
                 }
                 w.code.open("if (cleave::lane() == 0) {")
             }
-            if row.of_tile == OfTile::Mean {
+            if row.statistic == Statistic::Mean {
                 w.code.line("x = count > 0.0f ? x / count : cleave::not_a_number();")
             }
             let slot = w.slot(&dims, at, &|d| w.local(d));
             let old = w.slot(&dims, before, &|d| w.local(d));
             w.code.line(format!("{old} = {slot};"));
-            w.code.line(format!("{slot} = {};", (row.merge)(&old, "x")));
+            w.code.line(format!("{slot} = {};", (row.code.merge)(&old, &(row.code.suited)("x"))));
             if lanes {
                 w.code.close("}")
             }
@@ -66,27 +66,24 @@ impl Writer<'_> {
     }
     /// Moves the members of a state, which lie at `at`, from the frame at `from` to the one at `to`.
     pub(super) fn transport(&mut self, state: &State, frame_dims: &[DimId], from: u32, to: u32, at: &dyn Fn(&Self, NodeId) -> u32) {
-        let row = frames::code(self.kind(state.frame.expect("a frame is transported")));
-        let mut members = state.members.clone();
-        members.sort_by_key(|m| (m.tower, std::cmp::Reverse(m.degree)));
-        for m in &members {
+        let row = self.row(state.frame.expect("a frame is transported"));
+        for m in &state.in_order() {
             // a count stays what it is, and may lack dims of the frame
-            if (row.moved)(m.degree, "value", "step", &|_| "lower".into()) == "value" {
+            let steps = Step::of(m);
+            if steps.is_empty() {
                 continue;
             }
             let dims = self.held[&m.node].0.clone();
             let place = at(self, m.node);
-            let tower: Vec<(i8, u32, Vec<DimId>)> = members
-                .iter()
-                .filter(|x| x.tower == m.tower && x.degree < m.degree)
-                .map(|x| (x.degree, at(self, x.node), self.held[&x.node].0.clone()))
-                .collect();
+            let tower: Vec<(i8, u32, Vec<DimId>)> = state.tower_to(m).iter().map(|x| (x.moment, at(self, x.node), self.held[&x.node].0.clone())).collect();
             self.each(&dims, false, |w| {
                 let slot = w.slot(&dims, place, &|d| w.local(d));
-                let step = (row.step)(&w.slot(frame_dims, from, &|d| w.local(d)), &w.slot(frame_dims, to, &|d| w.local(d)), m.degree);
+                let (from, to) = (w.slot(frame_dims, from, &|d| w.local(d)), w.slot(frame_dims, to, &|d| w.local(d)));
                 let lower = |q: i8| tower.iter().find(|x| x.0 == q).map_or("0.0f".into(), |x| w.slot(&x.2, x.1, &|d| w.local(d)));
-                let moved = (row.moved)(m.degree, &slot, "step", &lower);
-                w.code.line(format!("const float step = {step};"));
+                let moved = frames::moved(m, &slot, &|s| s.name("frame"), &lower);
+                for s in &steps {
+                    w.code.line(format!("const float {} = {};", s.name("frame"), s.expression(&row, &from, &to)))
+                }
                 w.code.line(format!("{slot} = {moved};"))
             })
         }
@@ -130,7 +127,7 @@ impl Writer<'_> {
                 self.code.line(format!("for (int e = cleave::thread(); e < {length}; e += {THREADS}) at[{at} + e] = theirs[{place} + e];"))
             }
             if let Some(f) = s.frame {
-                let row = frames::code(self.kind(f));
+                let row = self.row(f);
                 let (dims, at) = self.held[&f].clone();
                 let (before, theirs) = (self.scratch(f, "before"), self.scratch(f, "in"));
                 // one value has no loop over elements
@@ -140,7 +137,7 @@ impl Writer<'_> {
                     let (slot, old, new) = (w.slot(&dims, at, &local), w.slot(&dims, before, &local), w.slot(&dims, theirs, &local));
                     w.code.line(format!("{old} = {slot};"));
                     w.code.line(format!("{new} = theirs[{place}];"));
-                    w.code.line(format!("{slot} = {};", (row.merge)(&old, &new)))
+                    w.code.line(format!("{slot} = {};", (row.code.merge)(&old, &new)))
                 });
                 self.transport(s, &dims, before, at, &|w, n| w.held[&n].1);
                 self.transport(s, &dims, theirs, at, &|_, n| incoming[&n])

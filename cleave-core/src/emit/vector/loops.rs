@@ -56,7 +56,7 @@ impl Writer<'_> {
     pub(super) fn reset(&mut self, l: &Loop) {
         for s in &l.states {
             if let Some(f) = s.frame {
-                let identity = crate::emit::frames::code(self.kind(f)).identity;
+                let identity = self.row(f).code.nothing;
                 self.fill(f, identity)
             }
             for m in &s.members {

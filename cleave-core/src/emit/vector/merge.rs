@@ -1,7 +1,7 @@
 //! States merged by the table of frames. One function merges two states; the levels differ in where the other one lies: in another lane,
 //! in another warp of the group, in another piece of a split.
 use super::*;
-use crate::emit::frames;
+use crate::emit::frames::{self, Step};
 use crate::plan::Word;
 use crate::tile::{Loop, Member, State};
 
@@ -29,39 +29,23 @@ impl Writer<'_> {
         }
         n
     }
-    /// Members in the order in which they move: of a tower the highest degree first, as it reads the lower ones.
-    fn ordered(state: &State) -> Vec<Member> {
-        let mut members = state.members.clone();
-        members.sort_by_key(|m| (m.tower, std::cmp::Reverse(m.degree)));
-        members
-    }
-    /// Declares the steps from a frame to another for each degree that needs one of its own; gives their names.
-    fn steps(&mut self, state: &State, from: &str, to: &str) -> Vec<(i8, String)> {
-        let row = frames::code(self.kind(state.frame.expect("a frame is transported")));
-        let mut steps: Vec<(i8, String)> = vec![];
-        for m in Self::ordered(state) {
-            let degree = if row.step_by_degree { m.degree } else { 0 };
-            if steps.iter().all(|s| s.0 != degree) {
-                let name = format!("{from}_step{}", steps.len());
-                self.code.line(format!("const float {name} = {};", (row.step)(from, to, m.degree)));
-                steps.push((degree, name))
-            }
+    /// Declares the steps from a frame to another.
+    fn steps(&mut self, state: &State, from: &str, to: &str) {
+        let row = self.row(state.frame.expect("a frame is transported"));
+        for s in Step::of_all(&state.in_order()) {
+            self.code.line(format!("const float {} = {};", s.name(from), s.expression(&row, from, to)))
         }
-        steps
     }
-    /// A member after its move, its value and those of its tower given by `value`.
-    fn moved(&self, state: &State, m: &Member, steps: &[(i8, String)], value: &dyn Fn(NodeId) -> String) -> String {
-        let row = frames::code(self.kind(state.frame.expect("a frame is transported")));
-        let degree = if row.step_by_degree { m.degree } else { 0 };
-        let step = steps.iter().find(|s| s.0 == degree).map_or("", |s| &s.1);
-        let lower = |q: i8| state.members.iter().find(|x| x.tower == m.tower && x.degree == q).map_or("0.0f".into(), |x| value(x.node));
-        (row.moved)(m.degree, &value(m.node), step, &lower)
+    /// A member after its move from a frame, its value and those of its tower given by `value`.
+    fn moved(&self, state: &State, m: &Member, from: &str, value: &dyn Fn(NodeId) -> String) -> String {
+        let lower = |q: i8| state.tower_to(m).iter().find(|x| x.moment == q).map_or("0.0f".into(), |x| value(x.node));
+        frames::moved(m, &value(m.node), &|s| s.name(from), &lower)
     }
     /// Moves a state's members from one value of its frame to another, at one element of the frame.
     pub(super) fn transport(&mut self, state: &State, from: &str, to: &str) {
-        let steps = self.steps(state, from, to);
-        for m in Self::ordered(state) {
-            let x = self.moved(state, &m, &steps, &|n| self.value_at(n));
+        self.steps(state, from, to);
+        for m in state.in_order() {
+            let x = self.moved(state, &m, from, &|n| self.value_at(n));
             let at = self.value_at(m.node);
             if x != at {
                 let n = self.open_member(&m, state.frame);
@@ -83,17 +67,18 @@ impl Writer<'_> {
                 }
                 continue;
             };
-            let row = frames::code(self.kind(f));
+            let row = self.row(f);
             let outer = self.open_frame(f);
             self.code.open("{");
             let (at, other) = (self.value_at(f), theirs(self, f));
             self.code.line(format!("const float mine = {at}, other = {other};"));
-            self.code.line(format!("{at} = {};", (row.merge)("mine", "other")));
-            let (steps, other_steps) = (self.steps(s, "mine", &at), self.steps(s, "other", &at));
-            for m in Self::ordered(s) {
+            self.code.line(format!("{at} = {};", (row.code.merge)("mine", "other")));
+            self.steps(s, "mine", &at);
+            self.steps(s, "other", &at);
+            for m in s.in_order() {
                 let n = self.open_member(&m, s.frame);
-                let a = self.moved(s, &m, &steps, &|n| self.value_at(n));
-                let b = self.moved(s, &m, &other_steps, &|n| theirs(self, n));
+                let a = self.moved(s, &m, "mine", &|n| self.value_at(n));
+                let b = self.moved(s, &m, "other", &|n| theirs(self, n));
                 let x = self.value_at(m.node);
                 self.code.line(format!("{x} = {a} + {b};"));
                 self.close(n)

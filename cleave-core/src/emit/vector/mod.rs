@@ -21,7 +21,8 @@ use crate::emit::bounds::Bounds;
 use crate::emit::code::Code;
 use crate::emit::part::{Context, Refusal, Site};
 use crate::emit::shared::Placed;
-use crate::graph::{FrameKind, NodeId, Op};
+use crate::frame::Frame;
+use crate::graph::{NodeId, Op};
 use crate::plan::{Guard, TensorRef};
 use crate::tile::{DimId, DimSet, Role, Statement};
 pub use shape::{Hints, Home, Plan, Shape};
@@ -319,9 +320,9 @@ impl Writer<'_> {
     fn identity(&self, member: NodeId) -> &'static str {
         if matches!(self.cx.part.graph.op(member), Op::Maximum(_)) { "-cleave::infinity()" } else { "0.0f" }
     }
-    fn kind(&self, frame: NodeId) -> FrameKind {
+    fn row(&self, frame: NodeId) -> Frame {
         match self.cx.part.graph.op(frame) {
-            Op::Frame(kind, _) => *kind,
+            Op::Frame(row, _) => *row,
             _ => unreachable!("a state's frame is a frame"),
         }
     }

@@ -1,6 +1,6 @@
 //! Statements on values in registers.
 use super::*;
-use crate::emit::frames::{self, OfTile};
+use crate::frame::Statistic;
 
 impl Writer<'_> {
     pub(super) fn statement(&mut self, s: &Statement) -> Result<(), Refusal> {
@@ -93,17 +93,17 @@ impl Writer<'_> {
     /// The frame of this thread's share of a state moves to suit the tile's keys, and its members with it.
     fn rebase(&mut self, frame: NodeId) -> Result<(), Refusal> {
         let g = &self.cx.part.graph;
-        let Op::Frame(kind, axes) = g.op(frame) else { return Err(format!("t{} is no frame", frame.0)) };
-        let row = frames::code(*kind);
+        let Op::Frame(row, axes) = g.op(frame) else { return Err(format!("t{} is no frame", frame.0)) };
+        let row = *row;
         let over = self.cx.part.dims_of(*axes);
         let operands = g.operands(frame).to_vec();
         let dims = self.cx.part.of(frame);
         let outer = self.open_frame(frame);
         let at = self.value_at(frame);
         self.code.open("{");
-        self.code.line(match row.of_tile {
-            OfTile::Greatest => "float key = -cleave::infinity();",
-            OfTile::Mean => "float key = 0.0f, count = 0.0f;",
+        self.code.line(match row.statistic {
+            Statistic::Greatest => "float key = -cleave::infinity();",
+            Statistic::Mean => "float key = 0.0f, count = 0.0f;",
         });
         let mut n = self.open_unrolled(over.difference(dims));
         if over.contains(self.shape.lane) {
@@ -116,16 +116,16 @@ impl Writer<'_> {
         }
         conditions.extend(self.rows_inside(over));
         let condition = if conditions.is_empty() { "true".into() } else { conditions.join(" && ") };
-        self.code.line(match row.of_tile {
-            OfTile::Greatest => format!("key = cleave::greater(key, {condition} ? {x} : -cleave::infinity());"),
-            OfTile::Mean => format!("if ({condition}) {{ key += {x}; count += 1.0f; }}"),
+        self.code.line(match row.statistic {
+            Statistic::Greatest => format!("key = cleave::greater(key, {condition} ? {x} : -cleave::infinity());"),
+            Statistic::Mean => format!("if ({condition}) {{ key += {x}; count += 1.0f; }}"),
         });
         self.close(n);
-        if row.of_tile == OfTile::Mean {
+        if row.statistic == Statistic::Mean {
             self.code.line("key = count > 0.0f ? key / count : cleave::not_a_number();")
         }
         self.code.line(format!("const float before = {at};"));
-        self.code.line(format!("{at} = {};", (row.merge)("before", "key")));
+        self.code.line(format!("{at} = {};", (row.code.merge)("before", &(row.code.suited)("key"))));
         let state = self.state_of(frame)?;
         self.transport(&state, "before", &at);
         self.code.close("}");
