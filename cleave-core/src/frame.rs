@@ -187,7 +187,9 @@ impl Row {
         if from == to || self.is_nothing(from) && self.is_nothing(to) {
             return;
         }
-        let (weight, difference) = (self.weight(from, to, halves), self.usable(from) - self.usable(to));
+        // what has been counted before the first frame stays as it is
+        let difference = if self.is_nothing(from) { 0.0 } else { from - self.usable(to) };
+        let weight = self.weight(from, to, halves);
         for moment in (0..tower.len()).rev() {
             tower[moment] = weight * formula::translated(&difference, &tower[..=moment])
         }
@@ -209,7 +211,7 @@ pub static SHIFT: Row = Row {
         merge: |a, b| format!("cleave::greater({a}, {b})"),
         usable: |g| format!("cleave::usable_shift({g})"),
         weight: |from, to, exponent| format!("cleave::shift({from}, {to}, {exponent})"),
-        difference: |from, to| format!("(cleave::usable_shift({from}) - cleave::usable_shift({to}))"),
+        difference: |from, to| format!("({from} == -cleave::infinity() ? 0.0f : {from} - cleave::usable_shift({to}))"),
     },
 };
 
@@ -317,6 +319,13 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_is_counted_before_the_first_frame_stays_what_it_is() {
+        let mut tower = [4.0, 0.0, 0.0];
+        TRANSLATION.transport(f64::NAN, 1e4, 0, &mut tower);
+        assert_eq!(tower, [4.0, 0.0, 0.0])
     }
 
     #[test]

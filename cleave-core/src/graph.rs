@@ -340,8 +340,12 @@ impl Graph {
     pub fn index(&mut self, axis: AxisId) -> NodeId {
         self.intern(Op::Index(axis), vec![])
     }
-    /// An interned predicate as a 0/1 term.
+    /// An interned predicate as a 0/1 term; what always holds is 1.
     pub fn holds(&mut self, predicate: Predicate) -> NodeId {
+        let predicate = predicate.normal();
+        if predicate.clauses.first().is_some_and(|c| c.is_empty()) {
+            return self.number(Rational::ONE);
+        }
         let id = match self.predicates.iter().position(|p| *p == predicate) {
             Some(i) => i,
             None => {
@@ -468,7 +472,7 @@ impl Graph {
     /// The greatest `x` over `axes` where `predicates` (0/1 terms) hold.
     pub fn maximum(&mut self, axes: AxisSet, x: NodeId, predicates: &[NodeId]) -> NodeId {
         let mut operands = vec![x];
-        operands.extend(predicates);
+        operands.extend(predicates.iter().filter(|p| self.as_number(**p).is_none()));
         operands[1..].sort();
         self.intern(Op::Maximum(axes), operands)
     }

@@ -146,10 +146,17 @@ impl Predicate {
             p.and(&any)
         })
     }
-    fn normal(mut self) -> Self {
+    /// Without what holds always or never, and without repetitions.
+    pub fn normal(mut self) -> Self {
+        let fixed = |a: &Atom, holds: bool| *a == Atom { constant: a.constant, ..Atom::default() } && (a.constant >= 0) == holds;
+        self.clauses.retain(|c| !c.iter().any(|a| fixed(a, false)));
         for c in &mut self.clauses {
+            c.retain(|a| !fixed(a, true));
             c.sort();
             c.dedup();
+        }
+        if self.clauses.iter().any(|c| c.is_empty()) {
+            return Predicate { clauses: vec![vec![]] };
         }
         self.clauses.sort();
         self.clauses.dedup();

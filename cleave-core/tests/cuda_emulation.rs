@@ -1,10 +1,14 @@
 //! Every entry of the menu, run on an emulation of CUDA, gives what the oracle says.
 #![cfg(feature = "compiler")]
 mod support;
+#[path = "support/third_frame.rs"]
+mod third_frame;
 use cleave_core::device::Target;
 use cleave_core::dtype::DType;
 use cleave_core::emit;
 use cleave_core::kernel::Kernel;
+use cleave_core::schedule::programs_with;
+use cleave_core::tile::Program;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -149,13 +153,68 @@ fn schedule(source: &str) -> String {
     lines.map(|l| l[3..].replace("_u_tile", "_tile") + "\n").collect()
 }
 
+/// Runs the entries of a kernel's programs; gives how many runs it were, and adds what is wrong.
+fn run_entries(folder: &Path, kernel: &Kernel, types: &[DType], programs: &[Program], target: Target, wrong: &mut Vec<String>) -> usize {
+    // every third case of an entry, another third for the next entry; with EMULATE_ALL all of them, which takes minutes
+    let all = std::env::var_os("EMULATE_ALL").is_some();
+    let (entries, modules) = emit::instance(kernel, types, programs, target);
+    assert!(target != Target::Portable || entries.iter().any(|e| e.guards.is_empty()), "{}: no entry takes everything", kernel.name);
+    if let (Target::Hopper, Some(wanted)) = (target, SCHEDULES.iter().find(|s| s.0 == kernel.name)) {
+        assert_eq!(modules.first().map(|m| schedule(&m.1)).as_deref(), Some(wanted.1), "{}", kernel.name)
+    }
+    let mut ran = 0;
+    for (number, entry) in entries.iter().enumerate() {
+        let module = entry.launches[0].module as usize;
+        let symbols: Vec<String> = entry.launches.iter().map(|l| l.symbol.clone()).collect();
+        let program = build(folder, &format!("{}_{number}", kernel.name), &modules[module].1, &symbols);
+        for (i, (named, lengths)) in cases(kernel, target).into_iter().enumerate().filter(|c| all || target == Target::Hopper || (c.0 + number) % 3 == 0) {
+            let problem = Problem::new(
+                kernel,
+                types,
+                support::extents(kernel, &named),
+                (if target == Target::Hopper { [0, 8, 16] } else { [0, 3, 8] })[i % 3],
+                &lengths,
+                1.0,
+                true,
+            );
+            if !problem.admits(kernel, entry) {
+                continue;
+            }
+            for splits in [1, 2, 7] {
+                if splits > 1 && entry.launches.iter().all(|l| l.partial_bytes.iter().all(|b| *b == 0)) {
+                    continue;
+                }
+                let plan = support::plan(kernel, &programs[entry.program as usize], entry, &problem, splits);
+                let got = run(folder, &program, &problem, &plan);
+                ran += 1;
+                let narrow = types.iter().copied().max_by(|a, b| a.epsilon().total_cmp(&b.epsilon())).unwrap_or(DType::F32);
+                for ((g, w), o) in got.iter().zip(&problem.expected).zip(&problem.outputs) {
+                    let e = support::error(g, w, o.dtype, narrow);
+                    // gained values are rounded once more, as operands of a product
+                    let gained = narrow != DType::F32 && problem.inputs.iter().any(|i| i.name == "gain");
+                    if e > if gained { 2.0 } else { 1.0 } {
+                        let at = g.iter().zip(w).position(|(g, w)| g != w && ((g - w).is_nan() || (g - w).abs() >= 0.1 * w.abs())).unwrap_or(0);
+                        wrong.push(format!(
+                            "{} entry {number} ({}) {named:?} splits {splits} `{}`: {e:.2} at {at}: {:?} for {:?}",
+                            kernel.name,
+                            programs[entry.program as usize].name,
+                            o.name,
+                            g.get(at),
+                            w.get(at)
+                        ))
+                    }
+                }
+            }
+        }
+    }
+    ran
+}
+
 /// `share`: of the kernels every second one, so that two threads divide the work.
 fn check(types_of: &[DType], target: Target, share: Option<usize>) {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("emulation_{}_{target:?}", types_of[0].name()));
     std::fs::create_dir_all(&folder).unwrap();
     let only = std::env::var("ONLY").ok();
-    // every third case of an entry, another third for the next entry; with EMULATE_ALL all of them, which takes minutes
-    let all = std::env::var_os("EMULATE_ALL").is_some();
     let mut wrong = vec![];
     let mut ran = 0;
     for (index, kernel) in support::corpus().into_iter().enumerate() {
@@ -168,58 +227,7 @@ fn check(types_of: &[DType], target: Target, share: Option<usize>) {
         }
         let (_, programs) = support::programs(&kernel);
         for types in kernel.instances().into_iter().filter(|t| t.is_empty() || t[..] == types_of[..]) {
-            let (entries, modules) = emit::instance(&kernel, &types, &programs, target);
-            assert!(target != Target::Portable || entries.iter().any(|e| e.guards.is_empty()), "{}: no entry takes everything", kernel.name);
-            if target == Target::Hopper {
-                let wanted = SCHEDULES.iter().find(|s| s.0 == kernel.name).map(|s| s.1);
-                assert_eq!(modules.first().map(|m| schedule(&m.1)).as_deref(), wanted, "{}", kernel.name)
-            }
-            for (number, entry) in entries.iter().enumerate() {
-                let module = entry.launches[0].module as usize;
-                let symbols: Vec<String> = entry.launches.iter().map(|l| l.symbol.clone()).collect();
-                let program = build(&folder, &format!("{}_{number}", kernel.name), &modules[module].1, &symbols);
-                for (i, (named, lengths)) in
-                    cases(&kernel, target).into_iter().enumerate().filter(|c| all || target == Target::Hopper || (c.0 + number) % 3 == 0)
-                {
-                    let problem = Problem::new(
-                        &kernel,
-                        &types,
-                        support::extents(&kernel, &named),
-                        (if target == Target::Hopper { [0, 8, 16] } else { [0, 3, 8] })[i % 3],
-                        &lengths,
-                        1.0,
-                        true,
-                    );
-                    if !problem.admits(&kernel, entry) {
-                        continue;
-                    }
-                    for splits in [1, 2, 7] {
-                        if splits > 1 && entry.launches.iter().all(|l| l.partial_bytes.iter().all(|b| *b == 0)) {
-                            continue;
-                        }
-                        let plan = support::plan(&kernel, &programs[entry.program as usize], entry, &problem, splits);
-                        let got = run(&folder, &program, &problem, &plan);
-                        ran += 1;
-                        let narrow = types.iter().copied().max_by(|a, b| a.epsilon().total_cmp(&b.epsilon())).unwrap_or(DType::F32);
-                        for ((g, w), o) in got.iter().zip(&problem.expected).zip(&problem.outputs) {
-                            let e = support::error(g, w, o.dtype, narrow);
-                            // gained values are rounded once more, as operands of a product
-                            let gained = narrow != DType::F32 && problem.inputs.iter().any(|i| i.name == "gain");
-                            if e > if gained { 2.0 } else { 1.0 } {
-                                let at = g.iter().zip(w).position(|(g, w)| g != w && ((g - w).is_nan() || (g - w).abs() >= 0.1 * w.abs())).unwrap_or(0);
-                                wrong.push(format!(
-                                    "{} entry {number} ({}) {named:?} splits {splits} `{}`: {e:.2} at {at}: {:?} for {:?}",
-                                    kernel.name,
-                                    programs[entry.program as usize].name,
-                                    o.name,
-                                    g.get(at),
-                                    w.get(at)
-                                ))
-                            }
-                        }
-                    }
-                }
-            }
+            ran += run_entries(&folder, &kernel, &types, &programs, target, &mut wrong)
         }
     }
     assert!(ran > 0);
@@ -246,4 +254,21 @@ fn every_entry_of_the_other_kernels_agrees_with_the_oracle() {
 #[test]
 fn every_entry_of_compute_capability_9_agrees_with_the_oracle() {
     check(&[DType::BF16], Target::Hopper, None)
+}
+
+#[test]
+fn a_third_frame_reaches_every_placement_by_its_row() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("emulation_third_frame");
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut wrong = vec![];
+    for kernel in support::corpus().into_iter().filter(|k| ["attention_full", "logsumexp"].contains(&k.name.as_str())) {
+        let types = kernel.instances().into_iter().find(|t| t.is_empty() || t[..] == [DType::BF16]).expect("an instance in bf16");
+        let all = programs_with(&third_frame::TABLE, 0, &kernel.graph, &kernel.bounds);
+        for target in [Target::Portable, Target::Hopper] {
+            let sources = emit::instance(&kernel, &types, &all, target).1;
+            assert!(sources.iter().all(|s| s.1.contains("ceilf")), "{}: a source without the frame", kernel.name);
+            run_entries(&folder, &kernel, &types, &all, target, &mut wrong);
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"))
 }

@@ -128,6 +128,15 @@ fn what_must_be_found_is_found() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"))
 }
 
+#[test]
+fn the_reference_has_an_example_for_every_function_of_the_language() {
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/language.md")).unwrap();
+    let examples: String = page.split("```rust\n").skip(1).map(|b| b.split("```").next().unwrap()).collect();
+    let shown = |name: &str| [format!("{name}("), format!("{name}::<")].iter().any(|call| examples.contains(call.as_str()));
+    let missing: Vec<&str> = frontend::functions().filter(|name| !shown(name)).collect();
+    assert!(missing.is_empty(), "{missing:?}")
+}
+
 /// Every program of a kernel gives what the oracle says, at extents of 1, at such as no tile divides, and of nothing.
 fn assert_equal_to_oracle(kernel: &Kernel, programs: &[Vec<Program>]) {
     let g = &kernel.graph;

@@ -1,10 +1,13 @@
 //! Frames: moments of values far from 0, in f32, in one pass; and a frame that the table does not have, by a row alone.
 #![cfg(feature = "compiler")]
+#[path = "support/third_frame.rs"]
+mod third_frame;
+
 use cleave_core::algebra::check::Random;
 use cleave_core::algebra::search;
 use cleave_core::dtype::{DType, Element};
 use cleave_core::extent;
-use cleave_core::frame::{Code, Row, SHIFT, TRANSLATION};
+use cleave_core::frame::{SHIFT, TRANSLATION};
 use cleave_core::frontend;
 use cleave_core::kernel::{Algorithm, Kernel};
 use cleave_core::oracle::{self, Tensor};
@@ -123,9 +126,6 @@ fn a_sum_of_squares_that_keeps_its_centre_has_no_translation() {
     }
 }
 
-/// A frame that the table does not have: a shift by whole numbers, so that it seldom moves.
-static WHOLE: Row = Row { name: "whole shift", suited: f64::ceil, code: Code { suited: |greatest| format!("ceilf({greatest})"), ..SHIFT.code }, ..SHIFT };
-
 #[test]
 fn a_third_frame_is_a_row_and_nothing_else() {
     let k = kernel(
@@ -147,7 +147,7 @@ fn a_third_frame_is_a_row_and_nothing_else() {
         });
         let inputs: Vec<Tensor> = tensors.collect();
         let want = oracle::evaluate(&k.graph, &extents, &inputs);
-        for program in search(&k).algorithms.iter().flat_map(|a| programs_with(&[&WHOLE, &TRANSLATION], 0, &a.graph, &[])) {
+        for program in search(&k).algorithms.iter().flat_map(|a| programs_with(&third_frame::TABLE, 0, &a.graph, &[])) {
             seen |= program.to_string().contains("whole shift");
             for pieces in [1, 3] {
                 let settings = Settings { tile: &|_, _| 4, pieces, arithmetic: Arithmetic::Double, types: None };
@@ -164,6 +164,6 @@ fn a_third_frame_is_a_row_and_nothing_else() {
 #[test]
 fn the_duties_of_a_third_frame_are_those_of_its_gauge() {
     let names = |row| duties(row).iter().map(|d| d.name).collect::<Vec<_>>();
-    assert_eq!(names(&WHOLE), names(&SHIFT));
-    assert_ne!(names(&WHOLE), names(&TRANSLATION))
+    assert_eq!(names(&third_frame::WHOLE), names(&SHIFT));
+    assert_ne!(names(&third_frame::WHOLE), names(&TRANSLATION))
 }

@@ -6,6 +6,7 @@ use super::elaborate::Framed;
 use crate::axis::AxisSet;
 use crate::frame::Gauge;
 use crate::graph::{Graph, NodeId, Op};
+use crate::rational::Rational;
 use crate::tile::{Dim, DimId, DimSet, Role, dims_of};
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -29,10 +30,13 @@ pub fn associate(framed: &Framed, dims: &[Dim]) -> Framed {
     let loops = loops(dims);
     group(framed, dims).rebuild(|g, _, op, operands| match op {
         Op::Sum(axes) | Op::Maximum(axes) => nest(g, dims, op, *axes, operands),
-        // a shift that does not run along one loop is the maximum itself, in a pass of its own
-        Op::Frame(row, axes) if row.gauge == Gauge::Exponential && dims_of(dims, *axes).intersection(loops).len() != 1 => {
-            nest(g, dims, &Op::Maximum(*axes), *axes, operands)
-        }
+        Op::Frame(row, axes) => match (row.gauge, dims_of(dims, *axes).intersection(loops).len()) {
+            (_, 1) | (Gauge::Moments, 0) => g.intern(op.clone(), operands),
+            // a shift that does not run along one loop is the maximum itself, in a pass of its own
+            (Gauge::Exponential, _) => nest(g, dims, &Op::Maximum(*axes), *axes, operands),
+            // moments that do not may be about any value
+            (Gauge::Moments, _) => g.number(Rational::ZERO),
+        },
         _ => g.intern(op.clone(), operands),
     })
 }
@@ -101,6 +105,19 @@ impl Association<'_> {
             groups.remove(from);
         }
         let single = groups.len() == 1;
+        // what a predicate hides may be anything: it hides it in both operands, unless they are tensors as they are
+        for from in 0..if single { 0 } else { groups.len() } {
+            for p in groups[from].clone().into_iter().filter(|f| matches!(g.op(f.0), Op::Predicate(_))) {
+                for other in (0..groups.len()).filter(|o| *o != from) {
+                    let dims = groups[other].iter().fold(DimSet::EMPTY, |s, f| s.union(self.dims(g, f.0)));
+                    let computed =
+                        groups[other].iter().any(|f| !matches!(g.op(f.0), Op::Input { .. } | Op::Predicate(_) | Op::Number(_) | Op::Index(_) | Op::Size(_)));
+                    if computed && self.dims(g, p.0).is_subset(dims) && !groups[other].contains(&p) {
+                        groups[other].push(p)
+                    }
+                }
+            }
+        }
         let mut operands: Vec<NodeId> = groups.into_iter().map(|q| multiply(g, q)).collect();
         if single {
             return operands[0];

@@ -9,6 +9,7 @@ use super::levels::levels;
 use crate::axis::AxisSet;
 use crate::graph::{Factor, Graph, NodeId, Op};
 use crate::tile::{Dim, DimId, DimSet, Loop, Member, Role, State, Statement, contraction, dims_of};
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Something to be computed or stored; nodes come before stores.
@@ -25,6 +26,8 @@ pub struct Builder<'a> {
     pub grid: DimSet,
     /// Dims along which a loop keeps values for a later loop.
     pub keep: DimSet,
+    /// Set where no order of loops is found: the body is then none.
+    pub is_cyclic: Cell<bool>,
 }
 
 /// An item that needs a loop along `dim`, what that loop computes for it, and what it needs from outside.

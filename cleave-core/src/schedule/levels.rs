@@ -25,6 +25,11 @@ pub fn levels(builder: &Builder, scope: &Scope) -> Vec<usize> {
         if next == level {
             break;
         }
+        // a frame's member that waits for what the frame's loop ends with would wait for ever
+        if next.iter().any(|l| *l > units.len()) {
+            builder.is_cyclic.set(true);
+            return level;
+        }
         level = next
     }
     let top = level.iter().copied().max().unwrap_or(0);

@@ -23,6 +23,7 @@ use crate::tile::in_place::{reads_first, write_last};
 use crate::tile::{DimId, DimSet, Loop, Part, Program, Role, Statement, Workspace, dims_of};
 use elaborate::Framed;
 use roles::{StoreId, Variant};
+use std::cell::Cell;
 use std::collections::HashMap;
 use variants::Candidate;
 
@@ -70,6 +71,9 @@ pub fn programs_with(table: &[&'static Row], algorithm: u32, graph: &Graph, boun
         }
         let end = programs.len();
         add(&mut programs, end, plain)
+    }
+    if programs.is_empty() && !table.is_empty() {
+        return programs_with(&[], algorithm, graph, bounds);
     }
     if programs.len() > MOST_PROGRAMS {
         programs.drain(MOST_PROGRAMS - 1..programs.len() - 1);
@@ -132,8 +136,12 @@ fn part(framed: &Framed, stores: &[StoreId], variant: &Variant) -> Part {
     let node_dims = roles::node_dims(&framed.graph, &dims);
     let grid: Vec<DimId> = (0..dims.len()).filter(|&d| dims[d].role == Role::Grid).map(|d| DimId(d as u8)).collect();
     let keep = dims_of(&dims, variant.keep);
-    let builder = build::Builder { framed: &framed, dims: &dims, node_dims: &node_dims, grid: grid.iter().copied().collect(), keep };
-    let body = builder.body();
+    let builder =
+        build::Builder { framed: &framed, dims: &dims, node_dims: &node_dims, grid: grid.iter().copied().collect(), keep, is_cyclic: Cell::new(false) };
+    let mut body = builder.body();
+    if builder.is_cyclic.get() {
+        body.clear()
+    }
     let mut dims = dims;
     roles::bound_by_tables(&mut dims, &framed.graph, &body);
     let last = body.iter().rev().find_map(|s| if let Statement::Loop(l) = s { Some(l) } else { None });
@@ -200,7 +208,7 @@ fn name(program: &Program) -> String {
     if words.is_empty() { "plain".into() } else { words.join(", ") }
 }
 
-/// Whether every reduction sees the whole of what it reduces: none runs along a dim of which a loop around it has bound a tile. An
+/// Whether there is an order of loops, and every reduction sees the whole of what it reduces: none runs along a dim of which a loop around it has bound a tile. An
 /// axis that is an output's and is reduced below other loops can ask for that.
 fn is_sound(part: &Part) -> bool {
     fn check(body: &[Statement], bound: DimSet, own: &Loop) -> bool {
@@ -214,7 +222,7 @@ fn is_sound(part: &Part) -> bool {
             _ => true,
         })
     }
-    part.body.iter().all(|s| if let Statement::Loop(l) = s { check(&l.body, DimSet::EMPTY, l) } else { true })
+    !part.body.is_empty() && part.body.iter().all(|s| if let Statement::Loop(l) = s { check(&l.body, DimSet::EMPTY, l) } else { true })
 }
 
 /// The axes of dims that several top-level loops of a part run along.

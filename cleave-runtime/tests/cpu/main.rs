@@ -3,13 +3,15 @@
 #[path = "../../../cleave-core/tests/schedule/kernels.rs"]
 mod kernels;
 mod memory;
+#[path = "../../../cleave-core/tests/support/third_frame.rs"]
+mod third_frame;
 
 use cleave_core::dtype::DType;
 use cleave_core::extent;
 use cleave_core::graph::{Factor, Op};
 use cleave_core::oracle::{self, Tensor};
 use cleave_core::plan::Tiles;
-use cleave_core::schedule::programs;
+use cleave_core::schedule::{programs, programs_with};
 use cleave_core::tile::{Part, Program};
 use cleave_core::traffic::{Case, traffic};
 use cleave_runtime::cpu::{Argument, Decoded, ExecuteError, Tensors};
@@ -127,8 +129,7 @@ fn shapes(k: &Kernel) -> Vec<Vec<i64>> {
 }
 
 /// Every program of a kernel over shapes, tiles and amplitudes; types, layouts and splits take turns, so that each meets each.
-fn check(k: &Kernel) {
-    let programs = programs(0, &k.graph, &k.bounds);
+fn check(k: &Kernel, programs: &[Program]) {
     let types = [DType::F32, DType::F16, DType::BF16];
     let decoded = types.map(|t| programs.iter().map(|p| Decoded::new(p, &[t]).expect("a program of the corpus decodes")).collect::<Vec<_>>());
     let layouts = [Layout::Dense, Layout::Gaps, Layout::Reversed];
@@ -172,7 +173,7 @@ macro_rules! equal_the_oracle {
             $(#[test]
             fn $kernel() {
                 let k = super::kernels::all().into_iter().find(|k| k.name == stringify!($kernel)).expect("a kernel of the corpus");
-                super::check(&k)
+                super::check(&k, &super::programs(0, &k.graph, &k.bounds))
             })*
         }
 
@@ -187,6 +188,15 @@ equal_the_oracle! {
     attention attention_source attention_unmasked matmul norm_qkv project norm_swiglu down norm_logits norm_logits_source
     rms_norm softmax softmax_source logsumexp two_products two_products_right row_sum row_sum_source
     gated_layer low_rank window_and_prefix sink two_axes participation latent
+}
+
+#[test]
+fn a_third_frame_reaches_the_executor_by_its_row() {
+    for k in kernels::all().into_iter().filter(|k| ["attention", "logsumexp", "sink"].contains(&k.name)) {
+        let programs = programs_with(&third_frame::TABLE, 0, &k.graph, &k.bounds);
+        assert!(programs[0].to_string().contains("whole shift"), "{}", programs[0]);
+        check(&k, &programs)
+    }
 }
 
 /// The cost model is told the lengths that tables hold; it then counts every loop's domain as the executor runs it.

@@ -8,7 +8,7 @@ use std::fmt::Write;
 type Axes = BTreeSet<&'static str>;
 
 const AXES: [&str; 4] = ["A", "B", "C", "D"];
-const DEPTH: u32 = 4;
+const DEPTH: u32 = 3;
 
 /// A value of the language: text, and the axes at which it varies.
 #[derive(Clone)]
@@ -26,8 +26,10 @@ pub struct Grammar {
     /// The axes that tensors have.
     axes: Vec<&'static str>,
     tensors: Vec<Value>,
-    /// Axes of the i32 tensor `len`, if there is one.
+    /// The axis of the i32 tensor `len`, if there is one.
     len: Option<&'static str>,
+    /// Axes along which something was reduced: a result that has them must have them from elsewhere.
+    reduced: Axes,
 }
 
 impl Grammar {
@@ -157,6 +159,7 @@ impl Grammar {
         let over: Vec<&str> = if list.len() > 1 && self.one_in(4) { list[..2].to_vec() } else { vec![a] };
         let name = if over.len() == 1 { over[0].to_string() } else { format!("({})", over.join(", ")) };
         let rest: Axes = x.axes.iter().copied().filter(|b| !over.contains(b)).collect();
+        self.reduced.extend(&over);
         let (mut kept, mut reduced) = (x.axes.clone(), rest);
         let condition = self.one_in(3).then(|| self.condition(&list, 1));
         let masked = condition.is_some();
@@ -212,7 +215,7 @@ impl Grammar {
 
 /// The text of a kernel, the same for the same seed.
 pub fn kernel(seed: u64) -> String {
-    let mut g = Grammar { random: Random(seed), axes: vec![], tensors: vec![], len: None };
+    let mut g = Grammar { random: Random(seed), axes: vec![], tensors: vec![], len: None, reduced: Axes::new() };
     let count = 2 + g.below(3);
     let axes = &AXES[..2 + g.below(3)];
     let mut arguments = String::new();
@@ -234,7 +237,7 @@ pub fn kernel(seed: u64) -> String {
         write!(arguments, "len: Tensor<i32, {a}>, ").unwrap()
     }
     for a in &g.axes {
-        write!(arguments, "{}: Extent<{a}>, ", a.to_lowercase()).unwrap()
+        write!(arguments, "of_{}: Extent<{a}>, ", a.to_lowercase()).unwrap()
     }
     let mut body = String::new();
     for i in 0..g.below(3) {
@@ -246,7 +249,7 @@ pub fn kernel(seed: u64) -> String {
     let mut types = vec![];
     for o in &outputs {
         // an axis that a result has and the formula lacks repeats the value
-        let more: Axes = g.axes.clone().into_iter().filter(|_| g.one_in(8)).collect();
+        let more: Axes = g.axes.clone().into_iter().filter(|a| !g.reduced.contains(a) && g.one_in(4)).collect();
         let element = g.pick(&["f32", "f32", if generic { "T" } else { "bf16" }]);
         let storage = g.storage(&(&o.axes | &more));
         types.push(format!("Tensor<{element}{storage}>"))

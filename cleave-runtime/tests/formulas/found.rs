@@ -1,0 +1,71 @@
+//! What drawn formulas found, as small as it could be made: each equals the oracle in every program, whatever extents, tiles and types.
+use super::check;
+
+/// Several seeds: other extents, tiles and pieces.
+fn holds(text: &str) {
+    for seed in 0..8 {
+        if let Err(e) = check(&format!("#[kernel] fn found{text}"), seed) {
+            panic!("{e}")
+        }
+    }
+}
+
+#[test]
+fn a_condition_that_always_holds_masks_nothing() {
+    holds("(x: Tensor<f32, A, B>) -> Tensor<f32, A> { max(max::<B>(mask(x, index::<B>() >= index::<B>())), -4.0) }")
+}
+
+#[test]
+fn what_a_mask_hides_may_be_infinite_in_either_operand_of_a_product() {
+    holds(
+        "(x: Tensor<f32, D, A, B>, y: Tensor<f32, C, D, B>, len: Tensor<i32, D>, n: i32) -> Tensor<f32, D, C> {
+            sum::<(B, A)>(softmax::<(B, A)>(mask(x, len < index::<B>() && n >= len)) * (if len > n { 1.0 } else { y }))
+        }",
+    )
+}
+
+#[test]
+fn a_count_taken_before_the_first_frame_is_no_moment() {
+    holds("(z: Tensor<f32, C, A, B>) -> Tensor<f32> { max(max::<B>(var::<C>(3 * tanh(min(min::<A>(z), 4.0)))), -4.0) }")
+}
+
+#[test]
+fn moments_over_two_axes_have_a_schedule() {
+    holds(
+        "(x: Tensor<f32, B, C>, y: Tensor<f32, B, C>) -> Tensor<f32, B, C> { layer_norm::<(B, C)>(0.25 * y + 0.0625 * cast::<f32>(index::<C>()), y, x, 0.125) }",
+    );
+    holds("(y: Tensor<f32, D, B, A>, x: Tensor<f32, D, B, C>) -> Tensor<f32, D> { var::<(C, A)>(3 * tanh(sum::<B>(softmax::<B>(x) * y))) }")
+}
+
+#[test]
+fn a_variance_of_nothing_but_noise_is_no_difference() {
+    holds(
+        "(x: Tensor<f32, A>, y: Tensor<f32, A>) -> Tensor<f32> {
+            var::<A>(mask(3 * tanh(if index::<A>() >= 3 * index::<A>() { x } else { 1.0 }), index::<A>() > index::<A>() / 3)) * mean::<A>(y)
+        }",
+    )
+}
+
+#[test]
+fn a_union_under_a_sum_within_a_tile() {
+    holds(
+        "(x: Tensor<f16, A, C, B>) -> Tensor<f16, C, B> {
+            -softmax::<B>(sum::<A>(mask(x, extent::<B>() == index::<C>() - index::<B>() || index::<A>() / 3 >= index::<C>())))
+        }",
+    )
+}
+
+#[test]
+fn selections_by_one_position_of_an_axis() {
+    holds(
+        "(x: Tensor<bf16, B>, y: Tensor<bf16, B>) -> Tensor<f32, B> {
+            let v = var::<B>(3 * tanh(y));
+            layer_norm::<B>(if index::<B>() < index::<B>() + index::<B>() { 0.25 * v + 0.5 * x } else { 0.25 }, v, y, 0.125)
+        }",
+    );
+    holds(
+        "(x: Tensor<f32, B>, w: Tensor<f32, B>, n: i32, c: f32) -> Tensor<f32, B> {
+            0.25 * (if index::<B>() >= n { sigmoid(x) } else { exp2(softcap(x, 4.0)) }) + 0.5 * (max(c, w) + max(w, 0.5))
+        }",
+    )
+}
