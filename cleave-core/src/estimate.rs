@@ -23,9 +23,11 @@ pub fn seconds(file: &PlanFile, entry: &Entry, types: &[DType], pieces: &[Vec<u3
             let on_chip = traffic.resident + streamed + traffic.carried + traffic.temporary;
             fits &= !entry.launches.is_empty() || on_chip <= device.chip_bytes as f64;
             let launch = entry.launches.get(l);
-            let has = |body: Body| launch.filter(|l| l.body == body);
-            let vector = has(Body::Vector).map(|l| Vector::new(l.threads, part, &tiles, types, extents));
-            let slowed = if has(Body::Shared).is_some() { THROUGH_SHARED_MEMORY } else { 1.0 };
+            let vector = launch.and_then(|l| match l.body {
+                Body::Vector { resident } => Some(Vector::new(l.threads, resident, part, &tiles, types, extents)),
+                Body::Shared | Body::TensorCores => None,
+            });
+            let slowed = if launch.is_some_and(|l| l.body == Body::Shared) { THROUGH_SHARED_MEMORY } else { 1.0 };
             let share = share_of_rate(entry.target, device.target);
             let work = Work { vector, share, unique: unique_bytes(part, types, extents), steps: steps(part, &tiles, extents), slowed, traffic };
             total += work.seconds(pieces[l][p] as f64, device)
@@ -91,6 +93,9 @@ const VECTOR_THREADS: f64 = 1024.0;
 /// What a turn of a vector body's loop waits where too few others run beside it: for memory, or for the merge of a group's states alone.
 const ROUND_TRIP: f64 = 800e-9;
 const JOIN: f64 = 300e-9;
+/// The share of what a block reads again, in a later loop, that caches have lost by then: a softmax over 4,096 rows of 64 KiB took 183 us on an
+/// H200 where 125 us move each byte once.
+const LOST: f64 = 0.5;
 /// Instructions of a vector body for a multiply-add of a product: both operands are widened first.
 const WIDENED: f64 = 2.0;
 
@@ -151,8 +156,9 @@ impl Work {
         let waves = blocks * vector.threads / (VECTOR_THREADS * device.units as f64);
         let (states, merge) = if pieces > 1.0 { (2.0 * t.carried * blocks, device.merge_seconds) } else { (0.0, 0.0) };
         // a quarter of the threads keeps memory busy
-        let memory = (self.unique + vector.again + t.store_bytes + states) / device.bandwidth / (4.0 * waves).min(1.0);
-        let caches = t.load_bytes / (CACHED * device.bandwidth) / waves.min(1.0);
+        let again = if vector.resident { 0.0 } else { t.again_bytes };
+        let memory = (self.unique + vector.late + LOST * again + t.store_bytes + states) / device.bandwidth / (4.0 * waves).min(1.0);
+        let caches = (t.load_bytes - t.again_bytes + again) / (CACHED * device.bandwidth) / waves.min(1.0);
         let operations = (WIDENED * t.contracted + t.elementwise) / device.single_flops / waves.min(1.0);
         let waits = waves.ceil() * vector.waits / pieces;
         let loads = [memory, caches, operations, waits];
@@ -164,14 +170,16 @@ impl Work {
 /// What the model asks of a vector body.
 struct Vector {
     threads: f64,
+    /// See [`Body::Vector`].
+    resident: bool,
     /// The waits of an unsplit block, in seconds.
     waits: f64,
-    /// Bytes that are read again after so many others that no cache has them still.
-    again: f64,
+    /// Bytes that another block reads again after so many others that no cache has them still.
+    late: f64,
 }
 
 impl Vector {
-    fn new(threads: u32, part: &Part, tiles: &[u32], types: &[DType], extents: &[i64]) -> Vector {
+    fn new(threads: u32, resident: bool, part: &Part, tiles: &[u32], types: &[DType], extents: &[i64]) -> Vector {
         let trips = |d: DimId| (part.extent(d, extents) as f64 / tiles[d.0 as usize].max(1) as f64).ceil();
         fn walk(body: &[Statement], outer: f64, trips: &dyn Fn(DimId) -> f64) -> f64 {
             let of = |s: &Statement| match s {
@@ -185,7 +193,7 @@ impl Vector {
             body.iter().map(of).sum()
         }
         // neighbours in the order of items differ in the innermost dim of the grid: what lacks another one is read again late
-        let mut again = 0.0;
+        let mut late = 0.0;
         for (depth, s) in part.statements() {
             if let Statement::Load { node, view_of: None } = s
                 && let Op::Input { input, access } = part.graph.op(*node)
@@ -194,9 +202,9 @@ impl Vector {
             {
                 let elements: f64 = access.axes().iter().map(|a| extents[a.0 as usize] as f64).product();
                 let times: f64 = part.grid.iter().filter(|d| !part.of(*node).contains(**d)).map(|d| trips(*d)).product();
-                again += (times - 1.0).max(0.0) * elements * part.graph.input(*input).element.resolve(types).bytes() as f64
+                late += (times - 1.0).max(0.0) * elements * part.graph.input(*input).element.resolve(types).bytes() as f64
             }
         }
-        Vector { threads: threads as f64, waits: walk(&part.body, 1.0, &trips).max(ROUND_TRIP), again }
+        Vector { threads: threads as f64, resident, waits: walk(&part.body, 1.0, &trips).max(ROUND_TRIP), late }
     }
 }
