@@ -146,7 +146,7 @@ fn a_product_with_one_row_goes_to_vectors_and_one_with_many_to_tensor_cores() {
 #[test]
 fn a_row_is_held_where_it_fits() {
     let menu = Menu::new("softmax_rows", DType::BF16);
-    for (columns, home) in [(512, "32 of 128 threads"), (4096, "rows in registers")] {
+    for (columns, home) in [(512, "32 of 128 threads"), (4096, "128 of 128 threads"), (8192, "256 of 256 threads a row, 4 chunks, rows in registers")] {
         let title = menu.choose(&[("M", 8192), ("N", columns)], 0, &h200()).title;
         assert!(title.contains(home), "{columns} columns: {title}")
     }
