@@ -192,7 +192,8 @@ inline void copy16(u32 to, const void* from, int bytes) {
   memset(shared_memory + to, 0xff, 16);
   emulator::fibers[emulator::current].open.push_back({to, from, bytes});
 }
-inline void copy16(u32 to, const void* from, int bytes, u64) { copy16(to, from, bytes); }
+struct Hint { u64 policy; };
+inline void copy16(u32 to, const void* from, int bytes, Hint) { copy16(to, from, bytes); }
 struct Kept {};
 inline void copy16(u32 to, const void* from, int bytes, Kept) { copy16(to, from, bytes); }
 inline void copy_commit() { auto& f = emulator::fibers[emulator::current]; f.groups.push_back(f.open); f.open.clear(); }
@@ -256,7 +257,7 @@ template <bool STREAM> void store_quad(Quad* p, Quad q) {
   if ((u64)p % 16) { fprintf(stderr, "misaligned store\n"); exit(4); }
   *p = q;
 }
-inline u64 stream_policy(i64) { cleave::warp_barrier("a policy"); return 0; }
+inline u64 stream_policy(i64) { cleave::warp_barrier("a policy"); return 1; }
 inline u32 arrive(u32* counter) { return (*counter)++; }
 
 // ---- compute capability 9.0 --------------------------------------------------------------------------------------

@@ -49,14 +49,14 @@ CLEAVE_DEVICE void copy16(u32 to, const void* from, int bytes) {
   u32 address = (u32)__cvta_generic_to_shared(shared_memory) + to;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(bytes) : "memory");
 }
-CLEAVE_DEVICE void copy16(u32 to, const void* from, int bytes, u64 policy) {
+struct Hint { u64 policy; };
+CLEAVE_DEVICE void copy16(u32 to, const void* from, int bytes, Hint hint) {
   // ptxas 13.0 names registers that are never set where a copy has both a policy and a uniform part of its shared address: an illegal instruction. The
   // policy's lower half is 0, which ptxas cannot see; an exclusive or with it leaves no part of the address that could be uniform.
-  u32 address = ((u32)__cvta_generic_to_shared(shared_memory) + to) ^ (u32)policy;
-  asm volatile("{\n.reg .pred hinted;\nsetp.ne.u64 hinted, %3, 0;\n@hinted cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;\n"
-               "@!hinted cp.async.cg.shared.global [%0], [%1], 16, %2;\n}" ::"r"(address), "l"(from), "r"(bytes), "l"(policy) : "memory");
+  u32 address = ((u32)__cvta_generic_to_shared(shared_memory) + to) ^ (u32)hint.policy;
+  asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(address), "l"(from), "r"(bytes), "l"(hint.policy) : "memory");
 }
-struct Kept {};  // in place of a policy, as a policy of 0: caches do as they please
+struct Kept {};  // no policy: caches do as they please
 CLEAVE_DEVICE void copy16(u32 to, const void* from, int bytes, Kept) { copy16(to, from, bytes); }
 CLEAVE_DEVICE void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Waits until at most N groups of this thread's copies are in flight.

@@ -251,6 +251,17 @@ CLEAVE_UNROLL
     load_chunks<THREADS>(tile, from, row_low, row_high, column_high, [&](int r) { return r * stride; }, policy);
   }
 }
+// By a policy, or by none if it is 0.
+template <int THREADS, class T, int R, int C, class F>
+CLEAVE_DEVICE void load_chunks(const Tile<T, R, C>& tile, const T* from, int row_low, int row_high, int column_high, F row, u64 policy) {
+  if (policy) load_chunks<THREADS>(tile, from, row_low, row_high, column_high, row, Hint{policy});
+  else load_chunks<THREADS>(tile, from, row_low, row_high, column_high, row, Kept());
+}
+template <int THREADS, class T, int R, int C>
+CLEAVE_DEVICE void load_rows(const Tile<T, R, C>& tile, const T* from, i64 stride, int row_low, int row_high, int column_high, u64 policy) {
+  if (policy) load_rows<THREADS>(tile, from, stride, row_low, row_high, column_high, Hint{policy});
+  else load_rows<THREADS>(tile, from, stride, row_low, row_high, column_high, Kept());
+}
 template <int THREADS, class T, int R, int C, class F>
 CLEAVE_DEVICE void load_elements(const Tile<T, R, C>& tile, const T* from, int row_low, int row_high, int column_low, int column_high, F offset) {
 CLEAVE_ONCE
