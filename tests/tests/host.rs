@@ -172,7 +172,7 @@ fn tensor_maps_are_encoded_only_where_a_tensor_moved() {
         sum::<N>(softmax::<N>(sum::<D>(q * k)) * v)
     }
     let (driver, device) = driver();
-    let tensor = || Tensor::<bf16>::zeros(&device, &[2, 2048, 64]).unwrap();
+    let tensor = || Tensor::<bf16>::zeros(&device, &[64, 2048, 64]).unwrap();
     let (q, k, other) = (tensor(), tensor(), tensor());
     let mut out = tensor();
     let mut maps = |k: &Tensor<bf16>| {

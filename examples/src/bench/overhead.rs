@@ -53,11 +53,11 @@ fn decode<T: Element>(device: &Device) -> Result<Job> {
 
 fn full<T: Element>(device: &Device) -> Result<Job> {
     let mut data = Normal::new(1);
-    // long enough that code which reads by tensor maps is chosen
-    let rows = if *device == Device::cpu() { 16 } else { 1024 };
-    let mut tensor = || data.tensor::<T>(device, &[1, 1, rows, 128], 1.0);
+    // enough that code which reads by tensor maps is chosen
+    let shape = if *device == Device::cpu() { [1, 1, 16, 128] } else { [1, 64, 1024, 128] };
+    let mut tensor = || data.tensor::<T>(device, &shape, 1.0);
     let (q, k, v) = (tensor()?, tensor()?, tensor()?);
-    let mut y = Tensor::<T>::zeros(device, &[1, 1, rows, 128])?;
+    let mut y = Tensor::<T>::zeros(device, &shape)?;
     job!(attention_full(&q, &k, &v, 0.09) => &mut y)
 }
 
@@ -71,29 +71,30 @@ fn projections<T: Element>(device: &Device) -> Result<Job> {
     job!(norm_qkv(&x, &gain, &w, &w, &w, &turns, &turns, 1e-5) => (&mut q, &mut k, &mut v))
 }
 
-/// Extents of which each is in another bucket than the one before.
-fn extents() -> impl Iterator<Item = usize> {
-    (0..).map(|i| 100 + (i * 997) % 16000)
+/// Pairs of extents for which no choice near by serves, as far as there are buckets.
+fn extents() -> impl Iterator<Item = (usize, usize)> {
+    (0..).map(|i| (1 + i % 16, 100 + (i / 16 * 499 + i * 997) % 16000))
 }
 
 fn first_softmax<T: Element>(device: &Device) -> Result<Job> {
-    let x = Tensor::<T>::zeros(device, &[1, 16384])?;
+    let x = Tensor::<T>::zeros(device, &[16, 16384])?;
     let (plan, mut extents) = (softmax_rows(&x).plan()?, extents());
     let step = move |_: Action| -> Result<Option<cleave::Plan>> {
-        let n = extents.next().unwrap_or_default();
-        softmax_rows(x.slice(1, 0..n)?).prepare()?;
+        let (rows, n) = extents.next().unwrap_or_default();
+        softmax_rows(x.slice(0, 0..rows)?.slice(1, 0..n)?).prepare()?;
         Ok(None)
     };
     Ok(Job { plan, step: Box::new(step) })
 }
 
 fn first_attention<T: Element>(device: &Device) -> Result<Job> {
-    let (q, keys) = (Tensor::<T>::zeros(device, &[1, 8, 1, 128])?, Tensor::<T>::zeros(device, &[1, 2, 16384, 128])?);
+    let (q, keys) = (Tensor::<T>::zeros(device, &[1, 16, 1, 128])?, Tensor::<T>::zeros(device, &[1, 16, 16384, 128])?);
     let len = Tensor::from_slice_on(device, &[1], &[1])?;
     let (plan, mut extents) = (attention(&q, &keys, &keys, &len, 0.09).plan()?, extents());
     let step = move |_: Action| -> Result<Option<cleave::Plan>> {
-        let n = extents.next().unwrap_or_default();
-        attention(&q, keys.slice(2, 0..n)?, keys.slice(2, 0..n)?, &len, 0.09).prepare()?;
+        let (heads, n) = extents.next().unwrap_or_default();
+        let keys = keys.slice(1, 0..heads)?.slice(2, 0..n)?;
+        attention(q.slice(1, 0..heads)?, &keys, &keys, &len, 0.09).prepare()?;
         Ok(None)
     };
     Ok(Job { plan, step: Box::new(step) })
