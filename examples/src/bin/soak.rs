@@ -140,6 +140,8 @@ const KEY_HEADS: usize = 2;
 const CAPACITY: usize = 2500;
 const DIM: usize = 128;
 const SCALE: f32 = 0.088;
+/// Scores deviate by this from 0: exp of them overflows f32.
+const QUERY: f32 = 60.0;
 const LENGTHS: [usize; 19] = [0, 1, 2, 15, 16, 17, 63, 64, 65, 127, 128, 129, 500, 1023, 1024, 1025, 2047, 2049, CAPACITY];
 
 /// A cache of which ever more rows are filled; the others hold NaN.
@@ -158,7 +160,7 @@ impl Growing {
         let shape = [1, KEY_HEADS, CAPACITY, DIM];
         let cache = || Cell::new(device, &shape, f32::NAN);
         let all = [data.tensor(&Device::cpu(), &shape, 1.0)?, data.tensor(&Device::cpu(), &shape, 1.0)?];
-        Ok(Growing { keys: cache()?, values: cache()?, len: Cell::new(device, &[1], 0.0)?, query: data.tensor(device, &[1, HEADS, 1, DIM], 2.0)?, all })
+        Ok(Growing { keys: cache()?, values: cache()?, len: Cell::new(device, &[1], 0.0)?, query: data.tensor(device, &[1, HEADS, 1, DIM], QUERY)?, all })
     }
     fn grow(&self, from: usize, to: usize) -> Result<()> {
         for (cell, all) in [&self.keys, &self.values].into_iter().zip(&self.all) {
