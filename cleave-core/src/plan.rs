@@ -8,7 +8,7 @@ use crate::tile::{DimId, Program};
 use serde::{Deserialize, Serialize};
 
 /// Written first in every plan file; a reader refuses any other.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Everything that a program needs to run a kernel.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -118,8 +118,9 @@ pub enum Body {
     Shared,
     /// Values stay in registers, products run on tensor cores.
     TensorCores,
-    /// Values stay in registers, products run on the f32 units: for what memory bounds.
-    Vector,
+    /// Values stay in registers, products run on the f32 units: for what memory bounds. `resident`: so do rows that several loops read, or they
+    /// stay in shared memory; else they are read again.
+    Vector { resident: bool },
 }
 
 /// A tensor as TMA reads and writes it: boxes of up to five dims, the innermost of which is contiguous, in 128-byte swizzle; outside the

@@ -137,7 +137,7 @@ fn more_multiprocessors_split_a_decode_step_further() {
 #[test]
 fn a_product_with_one_row_goes_to_vectors_and_one_with_many_to_tensor_cores() {
     let menu = Menu::new("norm_swiglu", DType::BF16);
-    for (rows, body) in [(1, Body::Vector), (16, Body::TensorCores), (4096, Body::TensorCores)] {
+    for (rows, body) in [(1, Body::Vector { resident: false }), (16, Body::TensorCores), (4096, Body::TensorCores)] {
         let found = menu.choose(&[("M", rows), ("C", 4096), ("J", 14336)], 0, &h200());
         assert_eq!(found.body, Some(body), "{rows} rows: {}", found.title)
     }
@@ -146,10 +146,12 @@ fn a_product_with_one_row_goes_to_vectors_and_one_with_many_to_tensor_cores() {
 #[test]
 fn a_row_is_held_where_it_fits() {
     let menu = Menu::new("softmax_rows", DType::BF16);
-    for (columns, home) in [(512, "32 of 128 threads"), (4096, "rows in registers")] {
+    for (columns, home) in [(512, "32 of 128 threads"), (4096, "128 of 128 threads"), (8192, "256 of 256 threads a row, 4 chunks, rows in registers")] {
         let title = menu.choose(&[("M", 8192), ("N", columns)], 0, &h200()).title;
         assert!(title.contains(home), "{columns} columns: {title}")
     }
+    let title = menu.choose(&[("M", 4096), ("N", 32768)], 0, &h200()).title;
+    assert!(title.contains("shared memory"), "{title}");
     let title = menu.choose(&[("M", 64), ("N", 1 << 17)], 0, &h200()).title;
     assert!(title.ends_with("4 chunks"), "a row that fits nowhere is streamed: {title}")
 }

@@ -2,10 +2,11 @@
 use crate::cpu;
 use crate::cuda::Scratch;
 use crate::device::Device;
+use crate::disk;
 use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::ready::Ready;
-use crate::tuned::{Subject, Tuned, hash};
+use crate::tuned::{Subject, Tuned};
 use cleave_core::choose::Choice;
 use cleave_core::plan::PlanFile;
 use cudarc::driver::CudaStream;
@@ -93,7 +94,7 @@ impl Decoded {
     }
     /// Lends the choices that were timed on devices of this kind.
     pub fn tuned<T>(&self, device: &Device, work: impl FnOnce(&mut Tuned, &Subject) -> T) -> T {
-        let menu = *self.menu.get_or_init(|| hash(self.bytes));
+        let menu = *self.menu.get_or_init(|| disk::hash(self.bytes));
         let subject = Subject { kernel: &self.file.kernel.name, menu, device: device.product() };
         let mut all = self.tuned.lock().unwrap_or_else(PoisonError::into_inner);
         work(all.entry(subject.device.to_string()).or_insert_with(|| Tuned::load(&subject)), &subject)

@@ -8,6 +8,7 @@ mod check;
 pub mod cpu;
 mod cuda;
 mod device;
+mod disk;
 pub mod dsl;
 mod element;
 mod embedded;

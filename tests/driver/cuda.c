@@ -239,7 +239,8 @@ CALL(cuGraphDestroy, void *graph) { return COUNT, free(graph), OK; }
 CALL(cuGetErrorString, int error, const char **text) { return COUNT, (void)error, *text = "an error of the driver without a device", OK; }
 CALL(cuGetErrorName, int error, const char **text) { return COUNT, (void)error, *text = "FAKE", OK; }
 
-/* ---- NVRTC: the source is its own "PTX" ---- */
+/* ---- NVRTC: the source is its own "PTX", of a version that no other compiler has ---- */
+CALL(nvrtcVersion, int *major, int *minor) { return *major = 0, *minor = 1, OK; }
 CALL(nvrtcCreateProgram, void **p, const char *source, const char *name, int headers, const char *const *h, const char *const *n) {
     return (void)name, (void)headers, (void)h, (void)n, *p = strdup(source), OK;
 }

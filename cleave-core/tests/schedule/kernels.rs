@@ -376,7 +376,7 @@ fn one_more() -> Graph {
     let (x, v, sink, own) = (t.input("x", "m n"), t.input("v", "n e"), t.input("sink", "m"), t.input("own", "m e"));
     let (e, s) = (t.exp(x), t.exp(sink));
     let (z, o) = (t.sum("n", &[e]), t.sum("n", &[e, v]));
-    let own = t.mul(&[s, own]);
+    let own = t.g.mul(&[s, own]);
     let (z, o) = (t.add(z, s), t.add(o, own));
     let y = t.div(o, z);
     t.output("y", &[(y, "m e")]);

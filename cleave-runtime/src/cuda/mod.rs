@@ -1,5 +1,6 @@
 //! The CUDA side: devices and their modules ([`context`], [`module`]), and launches of a chosen entry ([`launch`]). Everything
 //! goes through libcuda, which is loaded when a device is first asked for; nothing here needs CUDA to build.
+mod compiled;
 mod context;
 mod launch;
 mod maps;
