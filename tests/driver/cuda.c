@@ -16,7 +16,7 @@ enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, UNSUPPORTED = 900, INVALIDA
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char *lines;
 static size_t used, room;
-static int logging = 1;
+static int logging; /* from the first time that it is asked for its lines */
 static unsigned long calls;
 static unsigned words_shown;
 static __thread void *current;
@@ -84,11 +84,11 @@ const char *fake_take(void) {
     taken = lines ? lines : calloc(1, 1);
     lines = NULL;
     used = room = 0;
+    logging = 1;
     pthread_mutex_unlock(&lock);
     return taken;
 }
 unsigned long fake_calls(void) { return __atomic_exchange_n(&calls, 0, __ATOMIC_RELAXED); }
-void fake_log(int on) { logging = on; }
 /* How many words of a kernel's argument are shown: a driver cannot know how many there are. */
 void fake_words(unsigned n) { words_shown = n; }
 

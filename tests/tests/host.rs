@@ -39,6 +39,8 @@ static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(|| {
     let output = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/driver/build")).output().expect("the script runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let folder = String::from_utf8(output.stdout).expect("a path").trim().to_string();
+    // SAFETY: every test of this program waits here before it does anything else
+    unsafe { std::env::set_var("CLEAVE_COMPILED", format!("{folder}/compiled")) };
     // a library that is loaded is found by its name from then on, wherever it lies
     let load = |name: &str| {
         let path = CString::new(format!("{folder}/lib{name}.so")).expect("a path");
