@@ -17,7 +17,7 @@ pub fn attention<T>(
 }
 
 /// Attention of one new token a sequence, over a cache of which `len[b]` rows are filled and over the token itself: its key and value, which are not in the
-/// cache yet, are one more term of both sums, as an attention sink is of one.
+/// cache yet, are one more term of both sums, as an attention sink is of one. Scores are taken less the token's own, whose weight is then 1.
 #[cleave::kernel(dtypes(T = f16, bf16, f32), bound(D <= 256, E <= 256))]
 pub fn attention_step<T>(
     q: Tensor<T, B, (K, G), D>,
@@ -28,9 +28,9 @@ pub fn attention_step<T>(
     len: Tensor<i32, B>,
     scale: f32,
 ) -> Tensor<T, B, (K, G), E> {
-    let cached = exp(mask(sum::<D>(q * k) * scale, index::<N>() < len));
-    let own = exp(sum::<D>(q * own_k) * scale);
-    (sum::<N>(cached * v) + own * own_v) / (sum::<N>(cached) + own)
+    let own = sum::<D>(q * own_k) * scale;
+    let cached = exp(mask(sum::<D>(q * k) * scale - own, index::<N>() < len));
+    (sum::<N>(cached * v) + own_v) / (sum::<N>(cached) + 1.0)
 }
 
 /// New rows of every layer's keys and values, put where they are to stay.

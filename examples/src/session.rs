@@ -39,9 +39,11 @@ struct Cache<T> {
     capacity: usize,
 }
 
-/// The inputs and activations of some tokens that run together. Each layer writes over those of the layer before.
+/// The inputs and activations of tokens that run together. Each layer writes over those of the layer before.
 struct Pass<T> {
     tokens: usize,
+    /// Whether this is a step: see the top of the file.
+    step: bool,
     x: Tensor<T>,
     /// The residual stream in the middle of a layer.
     y: Tensor<T>,
@@ -78,7 +80,7 @@ impl<'m, T: Element> Session<'m, T> {
         let stream = if model.device == Device::cpu() { None } else { Some(Stream::new(&model.device)?) };
         let empty = || Tensor::zeros(&model.device, &[config.layers, capacity, config.kv_heads * config.head_dim]);
         let cache = Cache { keys: empty()?, values: empty()?, filled: 0, capacity };
-        Ok(Session { model, cache, step: Pass::new(model, 1)?, stream, recorded: None, steps: 0, replays: Replays::default() })
+        Ok(Session { model, cache, step: Pass::new(model, 1, true)?, stream, recorded: None, steps: 0, replays: Replays::default() })
     }
 
     /// Runs `tokens`, which follow those before, and keeps them. Gives the logits after the last of them, or after every one: `[tokens, vocabulary]`.
@@ -86,7 +88,7 @@ impl<'m, T: Element> Session<'m, T> {
         let Cache { filled, capacity, .. } = self.cache;
         ensure!(!tokens.is_empty(), "there are no tokens to run");
         ensure!(filled + tokens.len() <= capacity, "{} tokens do not fit the cache of {capacity}", filled + tokens.len());
-        if tokens.len() == 1 { self.step(tokens[0]) } else { self.prompt(tokens, wanted) }
+        if tokens.len() == 1 && filled > 0 { self.step(tokens[0]) } else { self.prompt(tokens, wanted) }
     }
 
     /// What the steps took that were replayed; nothing on the CPU.
@@ -96,7 +98,7 @@ impl<'m, T: Element> Session<'m, T> {
 
     fn prompt(&mut self, tokens: &[u32], wanted: Rows) -> Result<Vec<f32>> {
         let (model, stream) = (self.model, self.stream.as_ref());
-        let mut pass = Pass::new(model, tokens.len())?;
+        let mut pass = Pass::new(model, tokens.len(), false)?;
         pass.fill(model, tokens, self.cache.filled, self.cache.filled + tokens.len())?;
         pass.layers(model, &mut self.cache, stream)?;
         self.cache.filled += tokens.len();
@@ -158,13 +160,14 @@ impl<T: Element> Cache<T> {
 }
 
 impl<T: Element> Pass<T> {
-    fn new(model: &Model<T>, tokens: usize) -> Result<Self> {
+    fn new(model: &Model<T>, tokens: usize, step: bool) -> Result<Self> {
         let Config { layers, hidden, intermediate, vocabulary, query_heads, kv_heads, head_dim, .. } = model.config;
         let rows = |channels: usize| Tensor::<T>::zeros(&model.device, &[tokens, channels]);
-        let new = || Tensor::<T>::zeros(&model.device, &[layers, if tokens == 1 { 1 } else { 0 }, kv_heads * head_dim]);
+        let new = || Tensor::<T>::zeros(&model.device, &[if step { layers } else { 0 }, 1, kv_heads * head_dim]);
         let single = |shape: &[usize]| Tensor::<f32>::zeros(&model.device, shape);
         Ok(Pass {
             tokens,
+            step,
             x: rows(hidden)?,
             y: rows(hidden)?,
             cos: single(&[tokens, head_dim / 2])?,
@@ -198,7 +201,7 @@ impl<T: Element> Pass<T> {
             let projected = norm_qkv(&self.x, &layer.attention_norm, &layer.query, &layer.key, &layer.value, &self.cos, &self.sin, epsilon).on(stream);
             // a layer's part of the cache, heads outermost
             let heads = [1, cache.capacity, kv_heads, head_dim];
-            if self.tokens == 1 {
+            if self.step {
                 let own = [1, kv_heads * head_dim];
                 projected.run_into((&mut self.query, of_layer_mut(&mut self.keys, l)?.reshape(&own)?, of_layer_mut(&mut self.values, l)?.reshape(&own)?))?;
                 let (keys, values) = (of_layer(&cache.keys, l, &heads)?.permute(&HEADS_FIRST)?, of_layer(&cache.values, l, &heads)?.permute(&HEADS_FIRST)?);
