@@ -4,6 +4,7 @@ use crate::cuda::Scratch;
 use crate::device::Device;
 use crate::disk;
 use crate::error::{Error, Result};
+use crate::key::Key;
 use crate::ready::Ready;
 use crate::tuned::{Subject, Tuned};
 use cleave_core::choose::Choice;
@@ -24,11 +25,12 @@ pub struct Embedded {
     decoded: OnceCell<Option<Box<Decoded>>>,
 }
 
-/// What a plan depends on: instance, device, asked split, extents, facts of the tensors.
-pub(crate) type Key = Vec<u64>;
-
 pub(crate) struct Decoded {
     pub file: PlanFile,
+    /// Of each input whether it is a number that extents or assertions depend on.
+    pub asked: Vec<bool>,
+    /// How many outputs are not written in place.
+    pub returned: usize,
     /// Every program of every instance as the executor runs it, made when it is first chosen.
     programs: Vec<Vec<OnceCell<Arc<cpu::Decoded>>>>,
     plans: Mutex<LruCache<Key, Arc<Ready>>>,
@@ -57,7 +59,12 @@ impl Embedded {
             let programs = file.instances.iter().map(|_| file.programs.iter().map(|_| OnceCell::new()).collect()).collect();
             let (plans, choices) = (Mutex::new(LruCache::new(PLANS)), Mutex::new(LruCache::new(PLANS)));
             let (tuned, menu) = Default::default();
-            Some(Box::new(Decoded { file, programs, plans, choices, tuned, menu, bytes: self.bytes, scratch: Mutex::default() }))
+            let kernel = &file.kernel;
+            let asserted = kernel.assertions.iter().flat_map(|a| a.predicate.clauses.iter().flatten()).flat_map(|a| a.all_tables()).map(|t| t.input.index());
+            let mut asked: Vec<bool> = kernel.graph.inputs.iter().map(|i| i.extent.is_some()).collect();
+            asserted.filter_map(|i| asked.get_mut(i).map(|a| *a = true)).for_each(drop);
+            let returned = kernel.graph.outputs.iter().filter(|o| o.in_place.is_none()).count();
+            Some(Box::new(Decoded { file, asked, returned, programs, plans, choices, tuned, menu, bytes: self.bytes, scratch: Mutex::default() }))
         };
         self.decoded.get_or_init(decode).as_deref().ok_or_else(|| Error::Plan { kernel: self.name.into() })
     }

@@ -48,6 +48,9 @@ pub enum Error {
     /// A call during stream capture would have to allocate or load.
     #[error("`{kernel}` is not loaded for these shapes yet, and the stream is capturing; call `.prepare()` before the capture begins")]
     Capture { kernel: String },
+    /// A call during stream capture that asks for new outputs.
+    #[error("`{kernel}`: outputs cannot be allocated while the stream is capturing; use `run_into` with tensors that are there")]
+    CaptureOutput { kernel: String },
     #[error("`{kernel}` writes `{argument}` in place, so it cannot be run many times on the same arguments; tuning it is not possible")]
     Tune { kernel: String, argument: String },
     #[error("NVRTC could not compile `{kernel}`: {log}")]

@@ -1,7 +1,7 @@
 //! Choices that were timed. In memory by bucket of extents; on disk a text file for each kernel, menu and device, so that the next
 //! process starts with them. A file that is damaged or foreign is ignored, with a line in the log; none is ever needed.
 use crate::disk;
-use crate::embedded::Key;
+use crate::key::Key;
 use crate::log::log;
 use cleave_core::choose::Alternative;
 use once_cell::sync::Lazy;

@@ -13,6 +13,8 @@ pub fn plan_files() -> Result<Vec<&'static PlanFile>> {
     let i = &Tensor::<i32>::zeros(&Device::cpu(), &[0])?;
     let files = [
         model::attention(x, x, x, i, 1.0).file(),
+        model::attention_step(x, x, x, x, x, i, 1.0).file(),
+        model::append(x, x).file(),
         model::norm_qkv(x, x, x, x, x, x, x, 1.0).file(),
         model::project_add(x, x, x).file(),
         model::norm_swiglu(x, x, x, x, 1.0).file(),

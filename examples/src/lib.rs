@@ -6,6 +6,7 @@ pub mod device;
 pub mod fetch;
 pub mod kernels;
 pub mod model;
+pub mod session;
 pub mod tokenizer;
 pub mod variants;
 pub mod weights;

@@ -6,7 +6,12 @@ use cleave_core::device::Target;
 use cleave_core::plan::{Image, ImageKind, Instance, Module};
 use cudarc::driver::{CudaModule, sys};
 use cudarc::nvrtc::{self, CompileError, CompileOptions, Ptx};
+use once_cell::sync::Lazy;
 use std::sync::{Arc, PoisonError};
+
+/// Whether NVRTC can be loaded. Looked up once: where it is not, every look goes through all folders of libraries.
+// SAFETY: only asks whether the library can be loaded
+static NVRTC: Lazy<bool> = Lazy::new(|| unsafe { nvrtc::sys::is_culib_present() });
 
 /// How a module gets onto a device.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -52,8 +57,7 @@ fn version() -> (i32, i32) {
 impl CudaDevice {
     /// How `module` would be loaded here.
     pub fn usable(&self, module: &Module) -> Usable {
-        // SAFETY: only asks whether the library can be loaded
-        usable(module, self.capability(), unsafe { nvrtc::sys::is_culib_present() })
+        usable(module, self.capability(), *NVRTC)
     }
     /// The module, loaded unless it has been already. `record` tells kernels apart.
     pub(super) fn module(&self, kernel: &str, record: usize, instance: (usize, &Instance), index: u32) -> Result<Arc<CudaModule>> {
