@@ -268,6 +268,9 @@ impl<'call, O: Outputs> Call<'call, O> {
             None if *ALWAYS && self.pieces.is_none() && self.written_in_place(checked).is_none() => self.tune_into(checked, &mut targets, stream.as_ref())?,
             None => self.ready(checked, question)?,
         };
+        if self.kernel.looks() && !capturing {
+            self.look(checked, &ready)?
+        }
         self.run_ready(checked, &ready, &mut targets, stream.as_ref(), capturing)
     }
 

@@ -92,7 +92,7 @@ impl Applied {
     pub fn step(&self) -> Step {
         let text = |node: NodeId| show::term(&self.graph, node);
         let guards = self.row.guards.iter().map(|g| g.to_string()).collect();
-        Step { rule: self.row.name.into(), bindings: self.describe(&self.bindings), guards, before: text(self.before), after: text(self.after) }
+        Step { rule: self.row.name.into(), assumed: false, bindings: self.describe(&self.bindings), guards, before: text(self.before), after: text(self.after) }
     }
     fn describe(&self, bindings: &Bindings) -> Vec<(String, String)> {
         let text = |node: &NodeId| show::term(&self.graph, *node);
