@@ -15,6 +15,8 @@ pub struct Plan {
     pub algorithm: String,
     /// The rules that lead to it, each once, in order of use; none to the source.
     pub rules: Vec<String>,
+    /// The hash of the chain of their applications: [`chain`](cleave_core::kernel::Algorithm::chain).
+    pub chain: u64,
     /// What the algorithm takes for true of the inputs: `assume!` statements of the kernel.
     pub assumptions: Vec<String>,
     /// The name of the tile program.
@@ -73,6 +75,7 @@ impl Plan {
             kernel: file.kernel.name.clone(),
             algorithm: algorithm(entry.program),
             rules,
+            chain: algorithm_of(entry.program).chain(),
             assumptions: file.assumed(entry).map(Assumption::to_string).collect(),
             program: program.name.clone(),
             target: entry.target,
@@ -121,7 +124,7 @@ impl fmt::Display for Plan {
         writeln!(f, "{} at {extents} on {}, by {target}", self.kernel, self.device)?;
         writeln!(f, "  algorithm {}; program {}", self.algorithm, self.program)?;
         if !self.rules.is_empty() {
-            writeln!(f, "  by {}", self.rules.join(", "))?
+            writeln!(f, "  by {} (chain {:016x})", self.rules.join(", "), self.chain)?
         }
         self.assumptions.iter().try_for_each(|a| writeln!(f, "  assuming {a}"))?;
         for (l, (tiles, pieces)) in self.tiles.iter().zip(&self.pieces).enumerate() {
