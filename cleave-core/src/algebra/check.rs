@@ -88,7 +88,7 @@ fn elements(axes: AxisSet, extents: &[i64]) -> i64 {
     axes.iter().map(|a| extents[a.0 as usize]).product()
 }
 
-fn draw_extents(source: &Graph, largest: u64, elements_of: i64, random: &mut Random) -> Vec<i64> {
+fn draw_extents(source: &Graph, largest: u64, most: i64, random: &mut Random) -> Vec<i64> {
     let mut extents: Vec<i64> = source.axes.iter().map(|_| 1 + random.below(largest) as i64).collect();
     let free = source.free();
     loop {
@@ -98,7 +98,7 @@ fn draw_extents(source: &Graph, largest: u64, elements_of: i64, random: &mut Ran
             (extents[a.0 as usize], extents[b.0 as usize]) = (least, least)
         }
         // one less of the largest axis of a term that is too large
-        let large = free.iter().copied().find(|f| elements(*f, &extents) > elements_of);
+        let large = free.iter().copied().find(|f| elements(*f, &extents) > most);
         match large.and_then(|f| f.iter().max_by_key(|a| (extents[a.0 as usize], std::cmp::Reverse(*a)))) {
             Some(largest) => extents[largest.0 as usize] -= 1,
             None => return extents,

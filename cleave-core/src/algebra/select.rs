@@ -47,7 +47,9 @@ fn as_good(a: &[f64], b: &[f64]) -> bool {
 pub fn select(source: &Algorithm, candidates: Vec<Candidate>, scenarios: &[Extents]) -> Vec<(String, Candidate)> {
     let same = |a: &Cost, b: &Cost| a.flops == b.flops && a.passes == b.passes && a.spills == b.spills;
     let mut ranked: Vec<(Vec<f64>, Candidate)> = candidates.into_iter().map(|c| (profile(&c.cost, scenarios), c)).collect();
-    ranked.sort_by(|a, b| a.0.iter().zip(&b.0).map(|(x, y)| x.total_cmp(y)).find(|o| o.is_ne()).unwrap_or((a.1.cancels, a.1.assumes.len()).cmp(&(b.1.cancels, b.1.assumes.len()))));
+    ranked.sort_by(|a, b| {
+        a.0.iter().zip(&b.0).map(|(x, y)| x.total_cmp(y)).find(|o| o.is_ne()).unwrap_or((a.1.cancels, a.1.assumes.len()).cmp(&(b.1.cancels, b.1.assumes.len())))
+    });
     let mut kept: Vec<(Vec<f64>, Candidate)> = vec![];
     let of_source = profile(&source.cost, scenarios);
     for (p, c) in ranked {

@@ -1,10 +1,10 @@
 //! One kernel through all stages but nvcc. In: a checked kernel. Out: its plan file with sources and without images, and the time of
 //! each stage.
 use super::screen;
-use crate::algebra::{Search, Unused};
 use crate::algebra::check::Unequal;
 use crate::algebra::schema::Row;
 use crate::algebra::{CAP, rules, search_with};
+use crate::algebra::{Search, Unused};
 use crate::device::Target;
 use crate::kernel::Kernel;
 use crate::plan::{Instance, Module, PlanFile, VERSION};

@@ -8,7 +8,6 @@ use crate::rational::Rational;
 use std::collections::BTreeSet;
 
 impl Denoter<'_> {
-
     /// All positions at which the formula speaks of a variable.
     fn throughout(&mut self, make: impl Fn(&mut Self, &Scope) -> Result<Formula>) -> Formula {
         let free = Scope { at: (0..self.spaces.len() as Domain).map(Index::free).collect(), other: None };

@@ -103,7 +103,7 @@ fn the_page_of_a_kernel_tells_every_step_with_its_substitution_conditions_and_pr
         "step 2, contract first (proved for all ranks and extents; this instance checked)",
         "= sum_{K} x[M,K] * (sum_{N} w[K,N])",
         "      B is {N}",
-        "      and B and F(r) are disjoint",
+        "      and B and F(r) are disjoint: {N}, {M,K}",
         "equal to the source for all extents, by normal forms",
     ] {
         assert!(text.contains(part), "no `{part}` in\n{text}")

@@ -23,7 +23,9 @@ impl Crate {
     }
     pub fn manifest(name: &str, script: bool) -> String {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().display();
-        let package = format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\ncleave = {{ path = \"{root}\" }}\n");
+        let package = format!(
+            "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\ncleave = {{ path = \"{root}\" }}\n"
+        );
         let build = format!("\n[build-dependencies]\ncleave = {{ path = \"{root}\", default-features = false, features = [\"build\"] }}\n");
         if script { package + &build } else { package }
     }
