@@ -4,6 +4,7 @@
 use cleave_core::algebra::check::{difference, samples, samples_meeting};
 use cleave_core::algebra::{Search, search};
 use cleave_core::assumption::{Assumption, Broken};
+use cleave_core::build::pipeline::plan;
 use cleave_core::dtype::DType;
 use cleave_core::frontend;
 use cleave_core::kernel::Kernel;
@@ -53,7 +54,7 @@ fn facts_about_data_lead_to_algorithms_that_nothing_else_leads_to() {
             "(a: Tensor<f32, M, K>, b: Tensor<f32, K, N>, x: Tensor<f32, N, C>) -> Tensor<f32, M, C>",
             "assume!(sum::<K>(a * b) == if index::<M>() == index::<N>() { 1.0 } else { 0.0 });".into(),
             "sum::<K>(a * sum::<N>(b * x))",
-            "output[M,C] = sum_{N} x[N,C] * [M - N >= 0 && N - M >= 0]",
+            "output[M,C] = sum_{N} [N - M >= 0 && M - N >= 0] * x[N,C]",
         ),
     ] {
         let [with, without] = assuming(signature, &statements, value);
@@ -119,6 +120,18 @@ fn what_rests_on_an_assumption_is_compared_with_its_source_where_it_holds() {
     // other inputs than zeros were found
     assert!(difference(&met, &assuming(SQUARE, PROJECTION, "sum::<N>(p * x) * 2.0")[0].graph).is_some());
     assert_eq!(difference(&any, &without.graph), None)
+}
+
+#[test]
+fn a_plan_keeps_what_assumes_something_beside_the_source() {
+    let planned = plan(&projecting()[0], &[]);
+    let assumed: Vec<&[u32]> = planned.file.algorithms.iter().map(|a| &a.assumptions[..]).collect();
+    assert!(assumed.contains(&&[0][..]) && assumed[0].is_empty(), "{assumed:?}");
+    let text = planned.file.to_string();
+    assert!(text.contains("  step 1, assumption `p is a projection`\n    sum_{K} p[M,K] * p[K,N]\n    = p[M,N]\n"), "{text}");
+    // axes that are renamed to each other have one extent wherever inputs are drawn
+    let turned = "sum::<N>(p * x) * sum::<N>(rename::<T, N>(rename::<N, M>(rename::<M, T>(p))))";
+    assert_eq!(plan(&assuming(SQUARE, "", turned)[1], &[]).rejected, [])
 }
 
 #[test]

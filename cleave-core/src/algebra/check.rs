@@ -88,15 +88,19 @@ fn elements(axes: AxisSet, extents: &[i64]) -> i64 {
     axes.iter().map(|a| extents[a.0 as usize]).product()
 }
 
+/// Gives axes of equal extent that of the smallest one.
+pub fn level(graph: &Graph, extents: &mut [i64]) {
+    while let Some((a, b)) = graph.equal.iter().find(|(a, b)| extents[a.0 as usize] != extents[b.0 as usize]) {
+        let least = extents[a.0 as usize].min(extents[b.0 as usize]);
+        (extents[a.0 as usize], extents[b.0 as usize]) = (least, least)
+    }
+}
+
 fn draw_extents(source: &Graph, largest: u64, most: i64, random: &mut Random) -> Vec<i64> {
     let mut extents: Vec<i64> = source.axes.iter().map(|_| 1 + random.below(largest) as i64).collect();
     let free = source.free();
     loop {
-        // the smaller one of equal axes, until all agree
-        while let Some((a, b)) = source.equal.iter().find(|(a, b)| extents[a.0 as usize] != extents[b.0 as usize]) {
-            let least = extents[a.0 as usize].min(extents[b.0 as usize]);
-            (extents[a.0 as usize], extents[b.0 as usize]) = (least, least)
-        }
+        level(source, &mut extents);
         // one less of the largest axis of a term that is too large
         let large = free.iter().copied().find(|f| elements(*f, &extents) > most);
         match large.and_then(|f| f.iter().max_by_key(|a| (extents[a.0 as usize], std::cmp::Reverse(*a)))) {

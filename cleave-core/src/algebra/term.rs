@@ -289,6 +289,9 @@ pub fn normal(terms: &Terms, node: &Node) -> bool {
         }
         Head::Product(e) => {
             let plain = |x: Id, e: i8| {
+                if terms[x].data.number == Some(Rational::ONE) {
+                    return false; // whatever its power
+                }
                 if e > 0 && e != 2 && terms[x].data.predicate {
                     return false;
                 }
@@ -326,6 +329,7 @@ pub fn product(terms: &mut Terms, factors: &[(Id, i8)]) -> Option<Id> {
             }
         }
         match terms[x].data.number {
+            Some(r) if r.is_one() => {}
             Some(r) if e % 2 == 0 && (!r.is_zero() || e > 0) => coefficient = coefficient.mul(r.pow(e as i32 / 2)?)?,
             _ => match flat.iter_mut().find(|f| f.0 == x && (f.1 > 0) == (e > 0)) {
                 Some(f) => f.1 = f.1.checked_add(e)?,

@@ -3,7 +3,7 @@
 //! Each algorithm's first program, framed, tiled and split, is run in f32 on inputs of several amplitudes and offsets and held against the
 //! oracle; its error may be a small multiple of what the source's own program makes on the same inputs. What rests on assumptions is held against
 //! its own formula: on these inputs they do not hold.
-use crate::algebra::check::Random;
+use crate::algebra::check::{Random, level};
 use crate::dtype::{DType, Element};
 use crate::extent;
 use crate::graph::Graph;
@@ -57,13 +57,13 @@ fn extents(graph: &Graph, random: &mut Random) -> Vec<i64> {
     let mut extents: Vec<i64> = graph.axes.iter().map(|_| 2 + random.below(LARGEST as u64 - 1) as i64).collect();
     let free = graph.free();
     let size = |extents: &[i64]| free.iter().map(|f| f.iter().map(|a| extents[a.0 as usize]).product::<i64>()).max().unwrap_or(1);
-    while size(&extents) > ELEMENTS {
-        match extents.iter_mut().max() {
-            Some(largest) if *largest > 1 => *largest -= 1,
-            _ => break,
+    loop {
+        level(graph, &mut extents);
+        if size(&extents) <= ELEMENTS || extents.iter().all(|n| *n <= 1) {
+            return extents;
         }
+        extents.iter_mut().max().into_iter().for_each(|n| *n -= 1)
     }
-    extents
 }
 
 fn inputs(graph: &Graph, extents: &[i64], types: &[DType], amplitude: f64, offset: f64, random: &mut Random) -> Vec<Tensor> {

@@ -25,7 +25,8 @@ fn what_is_proved_for_extents_of_0_holds_there_and_everything_holds_at_small_one
         let some = trial(&row, 1000, false).unwrap();
         assert!(some.admitted > 0 && some.counterexample.is_none(), "{text}: {some:?}");
         let none = trial(&row, 1000, true).unwrap();
-        assert_eq!(none.counterexample.is_none(), proof.empty, "{text}: {none:?}")
+        // of maxima of maxima over nothing less is proved than is true
+        assert!(none.counterexample.is_none() || !proof.empty, "{text}: {none:?}")
     }
 }
 
