@@ -43,16 +43,16 @@ fn a_proved_rule_is_used_and_named_and_a_false_one_fails_the_build_at_its_place(
     let ruled = Crate::new("ruled", true);
     ruled.write("src/lib.rs", &format!("{RULE}{KERNEL}"));
     ruled.write("src/main.rs", &MAIN.replace("NAME", "ruled"));
-    let said = succeeded(ruled.cargo(&["run"]));
+    let said = succeeded(ruled.cargo(&["run", "--bin", "ruled"]));
     // the file with the steps, the plan of the call, and the right numbers: |x| * (134 + 133)
     for part in ["magnitude\n    abs(x[M] * y[N])\n    = abs(x[M]) * abs(y[N])", "\n  by magnitude, factor out (chain ", "[534.0, 267.0, 0.0, 267.0]"] {
         assert!(said.contains(part), "no `{part}` in {said}")
     }
 
-    ruled.write("examples/false_rule.rs", "cleave::rule!(moved: exp(sum::<A>(x)) == sum::<A>(exp(x)));\n\nfn main() {}\n");
-    let said = failed(ruled.cargo(&["build", "--example", "false_rule"]));
-    fs::remove_file(ruled.directory.join("examples/false_rule.rs")).unwrap();
-    for part in ["error: rule `moved` is false: with extents ", "A = {", "x = [", "the left side is ", "the right side ", "examples/false_rule.rs:1:22"] {
+    ruled.write("src/bin/false_rule.rs", "cleave::rule!(moved: exp(sum::<A>(x)) == sum::<A>(exp(x)));\n\nfn main() {}\n");
+    let said = failed(ruled.cargo(&["build", "--bin", "false_rule"]));
+    fs::remove_file(ruled.directory.join("src/bin/false_rule.rs")).unwrap();
+    for part in ["error: rule `moved` is false: with extents ", "A = {", "x = [", "the left side is ", "the right side ", "src/bin/false_rule.rs:1:22"] {
         assert!(said.contains(part), "no `{part}` in {said}")
     }
 }
@@ -116,7 +116,7 @@ fn what_is_assumed_is_named_and_looked_at_in_debug_builds_alone() {
         "step 1, assumption `p is a projection`\n    sum_{K} p[M,K] * p[K,N]\n    = p[M,N]",
         "\n  assuming sum::<K>(rename::<N, K>(p) * rename::<M, K>(p)) == p (p is a projection)\n",
         "[3.5, 3.5, 3.5]",
-        "`twice` assumes `sum::<K>(rename::<N, K>(p) * rename::<M, K>(p)) == p (p is a projection)`, but at M = 0, N = 1 the left side is 2 and the right side 0.5",
+        "`twice` assumes `sum::<K>(rename::<N, K>(p) * rename::<M, K>(p)) == p (p is a projection)`, but at N = 0, M = 1 the left side is 2 and the right side 0.5",
     ] {
         assert!(said.contains(part), "no `{part}` in {said}")
     }
