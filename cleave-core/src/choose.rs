@@ -317,8 +317,8 @@ mod tests {
         PlanFile {
             version: VERSION,
             key: 0,
-            kernel: Kernel { name: "product".into(), graph: graph.clone(), params: vec![], bounds: vec![], assertions: vec![] },
-            algorithms: vec![Algorithm { name: "source".into(), graph, cost: Cost::default(), derivation: vec![] }],
+            kernel: Kernel { name: "product".into(), graph: graph.clone(), params: vec![], bounds: vec![], assertions: vec![], assumptions: vec![] },
+            algorithms: vec![Algorithm { name: "source".into(), graph, cost: Cost::default(), derivation: vec![], assumptions: vec![] }],
             programs: vec![Program { launches: vec![vec![part]], bounds: vec![(e, 256)], ..Default::default() }],
             instances: vec![Instance { types: vec![], entries: vec![entry], modules: vec![] }],
         }

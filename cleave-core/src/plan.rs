@@ -1,4 +1,5 @@
 //! The plan file that a build writes for each kernel, its menu of compiled entries, and the choice that the first call makes.
+use crate::assumption::Assumption;
 use crate::axis::AxisId;
 use crate::device::Target;
 use crate::dtype::DType;
@@ -183,6 +184,12 @@ pub enum Word {
 impl PlanFile {
     pub fn to_bytes(&self) -> Vec<u8> {
         postcard::to_stdvec(self).expect("plan files hold plain data")
+    }
+    /// What the algorithm of an entry rests on.
+    pub fn assumed(&self, entry: &Entry) -> impl Iterator<Item = &Assumption> {
+        let algorithm = self.programs.get(entry.program as usize).and_then(|p| self.algorithms.get(p.algorithm as usize));
+        let all = algorithm.map_or(&[][..], |a| &a.assumptions);
+        all.iter().filter_map(|i| self.kernel.assumptions.get(*i as usize))
     }
     /// The algorithms of a file, without what follows them. `None` as of [`PlanFile::from_bytes`].
     pub fn algorithms(bytes: &[u8]) -> Option<Vec<Algorithm>> {

@@ -293,6 +293,11 @@ impl<'call, O: Outputs> Call<'call, O> {
         self.check_memory(&decoded.file.kernel, &returned)?;
         let stream = self.cuda_stream(decoded)?;
         let capturing = capturing(stream.as_ref())?;
+        // taken before what is written in place is
+        let looked_at = match self.kernel.looks() && decoded.looks() && !capturing {
+            true => Some(self.check()?),
+            false => None,
+        };
         let mut targets = self.all_targets(graph, returned);
         let ready = match (known, unknown, key) {
             (Some(ready), ..) => ready,
@@ -304,6 +309,9 @@ impl<'call, O: Outputs> Call<'call, O> {
             _ if capturing => return Err(Error::Capture { kernel: decoded.file.kernel.name.clone() }),
             _ => return Err(Error::Plan { kernel: decoded.file.kernel.name.clone() }),
         };
+        if let Some(checked) = looked_at {
+            self.look(&checked, &ready)?
+        }
         self.run_ready(decoded, &ready, &mut targets, stream.as_ref(), capturing)
     }
 

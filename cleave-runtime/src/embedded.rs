@@ -14,6 +14,7 @@ use lru::LruCache;
 use once_cell::sync::OnceCell;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Plans kept for one kernel. A decode loop meets a new extent at every token; each costs a few kilobytes.
@@ -22,6 +23,8 @@ const PLANS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 pub struct Embedded {
     name: &'static str,
     bytes: &'static [u8],
+    /// Calls look whether the data are as their algorithms assume.
+    looks: bool,
     decoded: OnceCell<Option<Box<Decoded>>>,
 }
 
@@ -43,11 +46,21 @@ pub(crate) struct Decoded {
     bytes: &'static [u8],
     /// Scratch memory of calls that bring none, by stream; a stream is kept alive with its memory.
     scratch: Mutex<HashMap<usize, (Arc<CudaStream>, Scratch)>>,
+    /// Calls that looked at what they assume.
+    pub looked: AtomicU64,
 }
 
 impl Embedded {
     pub const fn new(name: &'static str, bytes: &'static [u8]) -> Embedded {
-        Embedded { name, bytes, decoded: OnceCell::new() }
+        Embedded { name, bytes, looks: false, decoded: OnceCell::new() }
+    }
+    /// The first calls look whether the data are as assumed: the macro asks for it in debug builds of the user's crate.
+    pub const fn looking(mut self, looks: bool) -> Embedded {
+        self.looks = looks;
+        self
+    }
+    pub(crate) fn looks(&self) -> bool {
+        self.looks
     }
     /// Tells kernels of this process apart.
     pub(crate) fn record(&'static self) -> usize {
@@ -64,7 +77,8 @@ impl Embedded {
             let mut asked: Vec<bool> = kernel.graph.inputs.iter().map(|i| i.extent.is_some()).collect();
             asserted.filter_map(|i| asked.get_mut(i).map(|a| *a = true)).for_each(drop);
             let returned = kernel.graph.outputs.iter().filter(|o| o.in_place.is_none()).count();
-            Some(Box::new(Decoded { file, asked, returned, programs, plans, choices, tuned, menu, bytes: self.bytes, scratch: Mutex::default() }))
+            let looked = AtomicU64::new(0);
+            Some(Box::new(Decoded { file, asked, returned, programs, plans, choices, tuned, menu, bytes: self.bytes, scratch: Mutex::default(), looked }))
         };
         self.decoded.get_or_init(decode).as_deref().ok_or_else(|| Error::Plan { kernel: self.name.into() })
     }

@@ -11,6 +11,11 @@ pub enum Error {
     /// An `assert!` in the kernel's body does not hold.
     #[error("`{kernel}` asserts `{condition}`{message}, but {values}")]
     Assertion { kernel: String, condition: String, message: String, values: String },
+    /// What the kernel assumes of its inputs does not hold of those of this call. Only debug builds look.
+    #[error(
+        "`{kernel}` assumes `{assumption}`, but {place} the left side is {left} and the right side {right}; without its `assume!` the kernel is right for any data"
+    )]
+    Assumption { kernel: String, assumption: String, place: String, left: f64, right: f64 },
     /// A generic parameter has a type that the kernel was not built for.
     #[error("`{kernel}` is not built for {parameter} = {found}, only for {built}; add {found} to `dtypes({parameter} = ..)`")]
     Types { kernel: String, parameter: String, found: String, built: String },

@@ -1,8 +1,9 @@
 //! The run time of Cleave: tensors and views, devices, the choice of a plan, and running it on the CPU or a CUDA device.
 //!
 //! A call goes through these files in order: [`call`] and [`check`] check the arguments and find the extents; [`ready`] chooses an entry of the
-//! [`embedded`] plan file and makes it ready, once for each set of extents; then the CPU executor ([`cpu`]) or a launch ([`cuda`]) runs it.
+//! [`embedded`] plan file and makes it ready, once for each set of extents; debug builds look at what it assumes of the data ([`assumed`]); then the CPU executor ([`cpu`]) or a launch ([`cuda`]) runs it.
 mod argument;
+mod assumed;
 mod call;
 mod check;
 pub mod cpu;

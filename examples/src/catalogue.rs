@@ -1,5 +1,6 @@
 //! Every kernel of this package with what its build found.
 use crate::bench::kernels as bench;
+use crate::facts;
 use crate::kernels as model;
 use crate::variants;
 use anyhow::Result;
@@ -36,6 +37,7 @@ pub fn plan_files() -> Result<Vec<&'static PlanFile>> {
         variants::strided(x, x, x).file(),
         variants::differential(x, x, x, x).file(),
         variants::latent(x, x, x, x, x).file(),
+        facts::project_twice(x, x).file(),
         bench::product(x, x).file(),
         bench::product_product(x, x, x).file(),
         bench::product_rowsum(x, x).file(),

@@ -3,6 +3,7 @@ pub mod bench;
 pub mod catalogue;
 pub mod data;
 pub mod device;
+pub mod facts;
 pub mod fetch;
 pub mod kernels;
 pub mod model;

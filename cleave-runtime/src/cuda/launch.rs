@@ -354,7 +354,7 @@ mod tests {
             partial_bytes: vec![100, 8],
         };
         let entry = Entry { program: 0, target: Target::Portable, tiles: vec![vec![vec![1, 4, 256], vec![64]]], launches: vec![launch], guards: vec![] };
-        let kernel = Kernel { name: "f".into(), graph, params: vec![], bounds: vec![], assertions: vec![] };
+        let kernel = Kernel { name: "f".into(), graph, params: vec![], bounds: vec![], assertions: vec![], assumptions: vec![] };
         (PlanFile { version: VERSION, key: 0, kernel, algorithms: vec![], programs: vec![program], instances: vec![] }, entry)
     }
 
