@@ -86,12 +86,13 @@ fn cases(kernel: &Kernel, target: Target) -> Vec<Case> {
             (vec![("B", 2), ("K", 1), ("G", 2), ("M", 30), ("N", 150), ("D", 64), ("E", 56)], vec![150, 9]),
             (vec![("B", 1), ("K", 1), ("G", 1), ("M", 130), ("N", 261), ("D", 40), ("E", 72)], vec![259]),
             (vec![("B", 2), ("K", 1), ("G", 2), ("M", 3), ("N", 5), ("D", 200), ("E", 136)], vec![0, 2]),
+            (vec![("B", 1), ("K", 1), ("G", 1), ("M", 70), ("N", 131), ("D", 33), ("E", 57)], vec![129]),
         ];
     }
     if target == Target::Hopper {
         let all = |n: i64, other: i64| kernel.graph.axes.iter().enumerate().map(move |(i, _)| if i % 2 == 0 { n } else { other }).collect::<Vec<_>>();
         let names: Vec<&'static str> = kernel.graph.axes.iter().map(|a| &*Box::leak(a.name.clone().into_boxed_str())).collect();
-        return [all(136, 72), all(24, 8)].into_iter().map(|v| (names.iter().copied().zip(v).collect(), vec![1])).collect();
+        return [all(136, 72), all(24, 8), all(70, 131)].into_iter().map(|v| (names.iter().copied().zip(v).collect(), vec![1])).collect();
     }
     if named("N") && named("D") {
         vec![
@@ -112,7 +113,7 @@ fn cases(kernel: &Kernel, target: Target) -> Vec<Case> {
 }
 
 /// Kernels whose entries for compute capability 9.0 are run: what differs between the others is how they are stored or named.
-const NINE: [&str; 4] = ["attention", "matmul", "matmul_matmul", "norm_swiglu"];
+const NINE: [&str; 7] = ["attention", "alibi_window", "matmul", "matmul_matmul", "norm_qkv", "norm_swiglu", "product_by_columns"];
 
 /// The schedules of their loops.
 const SCHEDULES: [(&str, &str); 4] = [
@@ -185,7 +186,7 @@ fn check(types_of: &[DType], target: Target, share: Option<usize>) {
                         &kernel,
                         &types,
                         support::extents(&kernel, &named),
-                        (if target == Target::Hopper { [0, 8, 16] } else { [0, 3, 8] })[i % 3],
+                        (if target == Target::Hopper { support::ALIGNED_ROWS } else { support::ROWS })[i % 3],
                         &lengths,
                         1.0,
                         true,

@@ -116,6 +116,10 @@ pub(in crate::emit) struct Writer<'a> {
     pub(in crate::emit) signed: bool,
     /// Bytes of the tensors that are read once, as expressions.
     pub(in crate::emit) streams: RefCell<Vec<String>>,
+    /// What is computed outside of the extents is left out where it is stored.
+    pub(in crate::emit) clipped: bool,
+    /// Declarations of indices along the axes of packed columns, where they may be asked for.
+    pub(in crate::emit) unpacked: RefCell<Option<Vec<String>>>,
 }
 
 /// An element of a value in registers.
@@ -183,6 +187,30 @@ impl Site for Lane<'_, '_> {
         let test = if upper { "<" } else { ">=" };
         Some(format!("8 * j + (c & 1) {test} {limit}(i, c >> 1) - {}", self.writer.column_name(column)))
     }
+    fn clipped(&self) -> bool {
+        self.writer.clipped
+    }
+    fn unpacked(&self, axis: AxisId) -> Option<String> {
+        let (w, cx) = (self.writer, self.writer.cx);
+        let (column, at) = match self.class {
+            Class::Fragment(column) => (column, "(j, c & 1)"),
+            Class::Columns(column) => (column, "(j, h)"),
+            _ => return None,
+        };
+        if cx.part.dim_of(axis) != Some(column) || cx.part.dim(column).axes.len() < 2 {
+            return None;
+        }
+        let mut all = w.unpacked.borrow_mut();
+        let all = all.as_mut()?;
+        let name = cx.name(&format!("index of columns {}", axis.0), &format!("{}_of_column", cx.part.graph.axis(axis)));
+        let position = Lane { writer: w, class: Class::Columns(column) }.position(column);
+        let index = cx.index_at(axis, &format!("cleave::least({position}, {} - 1)", cx.size(column)));
+        let line = format!("cleave::Indices<{}> {name}; cleave::each({name}, [&](int j, int h) {{ return {index}; }});", w.local(column));
+        if !all.contains(&line) {
+            all.push(line)
+        }
+        Some(name + at)
+    }
 }
 
 pub fn place(cx: &Context, shape: Shape, limit: u32) -> Result<Placed, Refusal> {
@@ -233,6 +261,8 @@ impl<'a> Writer<'a> {
             guards: Default::default(),
             limits: Default::default(),
             streams: Default::default(),
+            unpacked: Default::default(),
+            clipped: false,
             signed: true,
         }
     }
