@@ -314,16 +314,17 @@ impl<'a> Context<'a> {
     pub fn condition(&self, site: &dyn Site, predicate: NodeId) -> String {
         let Op::Predicate(id) = self.part.graph.op(predicate) else { return "true".into() };
         let clauses = &self.part.graph.predicate(*id).clauses;
-        let clause = |c: &Vec<Atom>| {
+        let clause = |c: &Vec<Atom>, and: &str| {
             if c.is_empty() {
                 return "true".to_string();
             }
-            c.iter().map(|a| site.limited(a).unwrap_or_else(|| format!("{} >= 0", self.atom(site, a)))).collect::<Vec<_>>().join(" && ")
+            c.iter().map(|a| format!("({})", site.limited(a).unwrap_or_else(|| format!("{} >= 0", self.atom(site, a))))).collect::<Vec<_>>().join(and)
         };
         let text = match &clauses[..] {
             [] => "false".into(),
-            [c] => clause(c),
-            many => many.iter().map(|c| format!("({})", clause(c))).collect::<Vec<_>>().join(" || "),
+            [c] => clause(c, " && "),
+            // without branches: a compiler makes some of what may be left out
+            many => many.iter().map(|c| format!("({})", clause(c, " & "))).collect::<Vec<_>>().join(" | "),
         };
         site.tested(predicate, text)
     }

@@ -72,6 +72,9 @@ impl Builder<'_, '_> {
         let register = self.value(&name);
         self.fragments.insert(name.clone());
         self.w.registers.insert(node);
+        if self.l.domain.is_empty() {
+            self.w.filled.insert(node);
+        }
         self.operations.push(Operation { kind: Kind::Work, label: format!("read {name}"), reads: BTreeSet::from([tile]), writes: BTreeSet::from([register]) });
         self.work.push(Work::Read { operand, declaration, name });
         Ok(())

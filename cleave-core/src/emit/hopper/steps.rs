@@ -179,6 +179,11 @@ impl<'a> Builder<'_, 'a> {
         let nodes = self.l.states.iter().flat_map(|s| s.frame.iter().copied().chain(s.members.iter().map(|m| m.node)));
         nodes.filter_map(|n| self.names.get(&self.w.cx.value_name(n)).copied()).collect()
     }
+    fn only_frames_read(&self, node: NodeId) -> bool {
+        let part = self.w.cx.part;
+        let users = || (0..part.node_dims.len() as u32).map(NodeId).filter(|n| part.graph.operands(*n).contains(&node));
+        users().next().is_some() && users().all(|n| matches!(part.graph.op(n), Op::Frame(..)))
+    }
     /// Work that nothing reads is left out.
     fn prune(&mut self) {
         let carried = self.carried();
@@ -210,6 +215,12 @@ impl<'a> Builder<'_, 'a> {
                         Class::Columns(column) if column == self.l.dim && self.read(*node).is_ok() => return Ok(()),
                         _ => {}
                     }
+                }
+                // what frames alone ask for is computed there: it would fill registers until they are asked
+                if let Statement::Map { .. } = s
+                    && self.only_frames_read(*node)
+                {
+                    return Ok(());
                 }
                 let ((), code) = self.captured(|w| w.statement(s))?;
                 let name = self.w.cx.value_name(*node);

@@ -232,7 +232,8 @@ impl Text<'_, '_> {
         match &b.intervals[..] {
             [(low, high), (other_low, other_high)] => {
                 c.line(format!("const cleave::Visits visits = cleave::visits({low}, {high}, {other_low}, {other_high}, {tile});"));
-                c.line("const int last = visits.end, steps = visits.steps;")
+                c.line("const int last = visits.end, steps = visits.steps;");
+                c.line("(void)last;")
             }
             _ => c.line(format!("const int last = ({} + {}) / {tile}, steps = {} < {} ? last - {} / {tile} : 0;", b.high, tile - 1, b.low, b.high, b.low)),
         }
