@@ -67,12 +67,19 @@ pub fn placements(kernel: &Kernel) -> Vec<Placement> {
             c256,
         ],
         "matmul_matmul" => vec![c128],
-        "attention_window" | "alibi_window" => vec![c128, c64],
+        "attention_window" => vec![c128, c64],
+        "alibi_window" => vec![Knobs { step: 64, ..c128 }, Knobs { step: 64, warpgroups: 2, ..c64 }],
         "attention_latent" => vec![Knobs { step: 128, ..c256 }, Knobs { step: 128, residents: 1, ..c256 }],
         "matmul" | "matmul_nn" => vec![wide, Knobs { persistent: false, ..wide }, Knobs { columns: 192, ..wide }],
         "gated" => vec![wide, Knobs { persistent: false, ..wide }],
         "norm_swiglu" | "norm_linear" | "product_by_columns" => {
-            vec![wide, Knobs { columns: 192, ..wide }, Knobs { unroll: 1, ..wide }, Knobs { unroll: 1, early: Some(true), ..wide }, Knobs { persistent: false, ..wide }]
+            vec![
+                wide,
+                Knobs { columns: 192, ..wide },
+                Knobs { unroll: 1, ..wide },
+                Knobs { unroll: 1, early: Some(true), ..wide },
+                Knobs { persistent: false, ..wide },
+            ]
         }
         _ => vec![wide],
     };

@@ -255,7 +255,9 @@ impl Text<'_, '_> {
             let at = self.slot(r, o);
             c.line(match o.rows {
                 1 => format!("cleave::read_columns({name}, {at}, {}());", o.dtype),
-                rows => format!("cleave::read_tile<false>({name}, cleave::Tile<{}, {rows}, {}>{{{at} - cleave::shared_start()}}, warp_row, 0);", o.dtype, o.columns),
+                rows => {
+                    format!("cleave::read_tile<false>({name}, cleave::Tile<{}, {rows}, {}>{{{at} - cleave::shared_start()}}, warp_row, 0);", o.dtype, o.columns)
+                }
             });
             c.line(format!("if (cleave::lane() == 0) cleave::barrier_arrive({0}_empty + 8 * {0}_slot);", r.name));
             self.advance(c, &r.name)
@@ -300,15 +302,7 @@ impl Text<'_, '_> {
             Left::Shared(o) => {
                 let a = &self.steps.operands[*o];
                 let from = format!("{} + warpgroup * {}", address(*o), self.steps.between_warpgroups(a));
-                format!(
-                    "cleave::multiply_shared<{}, {}, {}, {}, {}>({name}, {from}, {to}, {fresh}, {}());",
-                    p.depth,
-                    a.mn,
-                    a.rows,
-                    b.mn,
-                    b.rows,
-                    b.dtype
-                )
+                format!("cleave::multiply_shared<{}, {}, {}, {}, {}>({name}, {from}, {to}, {fresh}, {}());", p.depth, a.mn, a.rows, b.mn, b.rows, b.dtype)
             }
             Left::Packed(packed) => format!("cleave::multiply_registers<{}, {}, {}>({name}, {packed}, {to}, {fresh});", p.depth, b.mn, b.rows),
         })

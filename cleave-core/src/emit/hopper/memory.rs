@@ -118,10 +118,12 @@ impl Steps<'_> {
         }
         Ok(Memory { stages, residents, resident, rings: starts, barriers: at, total: at + BARRIER_BYTES + 1024 })
     }
-    /// Accumulators, packed operands, and some 30 more registers for addresses, states, a mask's limit and what is at hand.
+    /// Accumulators, packed operands, what is held beside them, and some 30 more registers for addresses, states, a mask's limit and what is at hand; a
+    /// mask of several comparisons takes more.
     pub fn check_registers(&self, shape: Shape) -> Result<(), Refusal> {
         let (most, _) = shape.registers();
-        let all = self.accumulators + self.packed_registers + 30 + 4 * self.limits.saturating_sub(1);
+        let mask = 4 * self.limits.saturating_sub(1) + if self.has_whole_tiles() { 0 } else { 16 };
+        let all = self.accumulators + self.packed_registers + self.held + 30 + mask;
         match all <= most {
             true => Ok(()),
             false => Err(format!("{all} registers, a thread has {most}")),

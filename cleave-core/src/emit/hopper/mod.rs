@@ -88,7 +88,8 @@ impl Knobs {
             program.launches.iter().flatten().flat_map(|p| p.dims.iter().filter(|d| d.role == Role::Chip)).flat_map(|d| d.axes.clone()).collect();
         if on_chip.is_empty() {
             // tiles of other widths leave less of the device idle at other extents
-            let single = |p: &Part| p.statements().iter().filter(|(_, s)| matches!(s, Statement::Fold { node, .. } if p.contraction(*node).is_some())).count() < 2;
+            let single =
+                |p: &Part| p.statements().iter().filter(|(_, s)| matches!(s, Statement::Fold { node, .. } if p.contraction(*node).is_some())).count() < 2;
             let narrower = program.launches.iter().flatten().all(single).then_some(vec![Knobs { columns: 192, ..Self::WIDE }]);
             return std::iter::once(vec![Self::WIDE]).chain(narrower).collect();
         }
@@ -96,7 +97,7 @@ impl Knobs {
         let most = on_chip.iter().map(bound).max().unwrap_or(u32::MAX);
         let steps = |knobs: Knobs, steps: &[u32]| steps.iter().map(|step| Knobs { step: *step, ..knobs }).collect::<Vec<_>>();
         let lists = [
-            (0, [steps(Self::CHIP_64, &[128]), steps(Knobs { warpgroups: 2, ..Self::CHIP_64 }, &[128])].concat()),
+            (0, [steps(Self::CHIP_64, &[128]), steps(Knobs { warpgroups: 2, ..Self::CHIP_64 }, &[128, 64])].concat()),
             (64, steps(Self::CHIP_128, &[128, 64])),
             (128, steps(Self::CHIP_256, &[128, 80, 64])),
         ];

@@ -1,9 +1,9 @@
 //! The operations of one step of a part's loop, from its statements: tiles that are copied, products, and the other work with the values
 //! that its text reads and writes.
+use super::Shape;
 pub use super::memory::{Memory, Operand, Ring};
 use super::pipeline::{Kind, Operation, Value};
 use super::wgmma::{self, Instruction};
-use super::Shape;
 use crate::emit::code::{Code, identifier};
 use crate::emit::fragment::{Class, Writer};
 use crate::emit::part::{Context, Refusal};
@@ -65,6 +65,8 @@ pub struct Steps<'a> {
     pub instructions: BTreeSet<Instruction>,
     pub(super) accumulators: u32,
     pub(super) limits: u32,
+    /// Registers of what is computed before a frame moves and read after it, beside what it was computed from.
+    pub(super) held: u32,
 }
 
 pub(super) struct Builder<'w, 'a> {
@@ -82,6 +84,8 @@ pub(super) struct Builder<'w, 'a> {
     guards: Vec<Guard>,
     instructions: BTreeSet<Instruction>,
     accumulators: u32,
+    /// Registers of values with columns that maps give.
+    maps: Vec<(Value, u32)>,
 }
 
 /// A name from which others may be made by a suffix: none of the user's begins with it and an underscore.
@@ -122,6 +126,7 @@ pub fn of<'a>(w: &mut Writer<'a>, shape: Shape) -> Result<Steps<'a>, Refusal> {
         guards: vec![],
         instructions: BTreeSet::new(),
         accumulators: 0,
+        maps: vec![],
     };
     // what precedes the loop and is no operand is written where it stands; its values are there for the loop
     for s in &part.body[..at] {
@@ -145,9 +150,27 @@ pub fn of<'a>(w: &mut Writer<'a>, shape: Shape) -> Result<Steps<'a>, Refusal> {
     b.prune();
     let unrolled = if l.domain.is_empty() && b.makes_operands() { shape.unroll } else { 1 };
     b.unroll(unrolled);
+    let held = b.held();
     let Builder { operands, operations, work, packed, packed_registers, guards, instructions, accumulators, .. } = b;
     let limits = w.limits.borrow().len() as u32;
-    Ok(Steps { cx: w.cx, limits, l, at, operands, operations, work, packed, packed_registers, unrolled, bounds, bounds_code, guards, instructions, accumulators })
+    Ok(Steps {
+        cx: w.cx,
+        limits,
+        l,
+        at,
+        operands,
+        operations,
+        work,
+        packed,
+        packed_registers,
+        unrolled,
+        bounds,
+        bounds_code,
+        guards,
+        instructions,
+        accumulators,
+        held,
+    })
 }
 
 impl<'a> Builder<'_, 'a> {
@@ -178,6 +201,13 @@ impl<'a> Builder<'_, 'a> {
     pub(super) fn carried(&self) -> BTreeSet<Value> {
         let nodes = self.l.states.iter().flat_map(|s| s.frame.iter().copied().chain(s.members.iter().map(|m| m.node)));
         nodes.filter_map(|n| self.names.get(&self.w.cx.value_name(n)).copied()).collect()
+    }
+    fn held(&self) -> u32 {
+        let frames = self.l.states.iter().filter_map(|s| self.names.get(&self.w.cx.value_name(s.frame?)));
+        let moves = frames.filter_map(|f| self.operations.iter().position(|o| o.writes.contains(f))).max();
+        let Some(at) = moves else { return 0 };
+        let spans = |v: &Value| self.operations[..at].iter().any(|o| o.writes.contains(v)) && self.operations[at + 1..].iter().any(|o| o.reads.contains(v));
+        self.maps.iter().filter(|m| spans(&m.0)).map(|m| m.1).sum()
     }
     fn only_frames_read(&self, node: NodeId) -> bool {
         let part = self.w.cx.part;
@@ -242,6 +272,10 @@ impl<'a> Builder<'_, 'a> {
                     self.value(&name);
                     if let Class::Fragment(_) | Class::Columns(_) = self.w.class(*node)? {
                         self.fragments.insert(name.clone());
+                    }
+                    if let (Statement::Map { .. }, Class::Fragment(column)) = (s, self.w.class(*node)?) {
+                        let value = self.value(&name);
+                        self.maps.push((value, self.w.cx.tile(column) / 2))
                     }
                     self.work(Kind::Work, format!("{label} {name}"), &[name], code);
                     // what comes from global memory is asked for first

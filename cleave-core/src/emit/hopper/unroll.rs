@@ -42,8 +42,7 @@ impl Builder<'_, '_> {
         let one: Vec<(Operation, Work)> = self.operations.iter().cloned().zip(self.work.iter().cloned()).collect();
         let packed = self.packed.clone();
         for step in 1..times {
-            let names: HashMap<String, String> =
-                fresh.iter().map(|f| &f.0).chain(&positions).map(|name| (name.clone(), later(cx, name, step))).collect();
+            let names: HashMap<String, String> = fresh.iter().map(|f| &f.0).chain(&positions).map(|name| (name.clone(), later(cx, name, step))).collect();
             let values: HashMap<Value, Value> = fresh.iter().map(|(name, v)| (*v, self.value(&names[name]))).collect();
             let moved = |all: &BTreeSet<Value>| all.iter().map(|v| values.get(v).copied().unwrap_or(*v)).collect();
             for (o, work) in &one {
@@ -75,6 +74,9 @@ mod tests {
     #[test]
     fn whole_names_are_replaced_and_nothing_else() {
         let names = HashMap::from([("x".to_string(), "x_1".to_string()), ("t2".into(), "t2_1".into())]);
-        assert_eq!(renamed("cleave::each(t2, [&](int i) { return x(i) * xx(i) + t22 + 2x; }); x", &names), "cleave::each(t2_1, [&](int i) { return x_1(i) * xx(i) + t22 + 2x; }); x_1")
+        assert_eq!(
+            renamed("cleave::each(t2, [&](int i) { return x(i) * xx(i) + t22 + 2x; }); x", &names),
+            "cleave::each(t2_1, [&](int i) { return x_1(i) * xx(i) + t22 + 2x; }); x_1"
+        )
     }
 }
