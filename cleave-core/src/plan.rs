@@ -138,9 +138,11 @@ pub struct TensorMap {
 /// A dim of a [`TensorMap`]: axes that follow each other in one stored dimension.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MapDim {
-    /// Their extents' product is the dim's.
+    /// The product of their extents and of `parts` is the dim's.
     pub axes: Vec<AxisId>,
-    /// The last of them is `factors[dim][factor]` of the tensor's storage, whose stride is the dim's: see [`Word::Stride`].
+    /// The constant factor that follows them and is taken whole; 1: none.
+    pub parts: u32,
+    /// The last of all is `factors[dim][factor]` of the tensor's storage, whose stride is the dim's: see [`Word::Stride`].
     pub dim: u32,
     pub factor: u32,
     /// Elements of a box along it.

@@ -21,7 +21,7 @@ const CALLS: u64 = 4;
 impl Decoded {
     /// Whether a call may still have to look.
     pub(crate) fn looks(&self) -> bool {
-        !self.file.assumptions.is_empty() && self.looked.load(Ordering::Relaxed) < CALLS
+        !self.file.kernel.assumptions.is_empty() && self.looked.load(Ordering::Relaxed) < CALLS
     }
 }
 

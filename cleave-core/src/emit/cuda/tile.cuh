@@ -68,6 +68,17 @@ template <int BLOCKS> struct Limits {
   int v[BLOCKS][2];
   CLEAVE_DEVICE int operator()(int i, int h) const { return v[i][h]; }
 };
+// An index for each column.
+template <int COLUMNS> struct Indices {
+  int v[COLUMNS / 8][2];
+  CLEAVE_DEVICE int operator()(int j, int h) const { return v[j][h]; }
+};
+template <int N, class F> CLEAVE_DEVICE void each(Indices<N>& x, F f) {
+CLEAVE_UNROLL
+  for (int j = 0; j < N / 8; j++)
+CLEAVE_UNROLL
+    for (int h = 0; h < 2; h++) x.v[j][h] = f(j, h);
+}
 template <int B, class F> CLEAVE_DEVICE void each(Limits<B>& x, F f) {
 CLEAVE_UNROLL
   for (int i = 0; i < B; i++)
