@@ -38,7 +38,11 @@ fn on_cuda_steps_are_recorded_once_and_replayed() {
     let built = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/driver/build")).output().expect("the script runs");
     let folder = String::from_utf8(built.stdout).expect("a path");
     let mut command = Command::new(env!("CARGO_BIN_EXE_generate"));
-    command.args(["The capital of France is", "--tokens", "4", "--device", "cuda"]).env("LD_LIBRARY_PATH", folder.trim()).env("CLEAVE_COMPILED", folder.trim().to_string() + "/compiled").env_remove("RUST_BACKTRACE");
+    command
+        .args(["The capital of France is", "--tokens", "4", "--device", "cuda"])
+        .env("LD_LIBRARY_PATH", folder.trim())
+        .env("CLEAVE_COMPILED", folder.trim().to_string() + "/compiled")
+        .env_remove("RUST_BACKTRACE");
     let output = command.output().expect("the program starts");
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && told.contains("decode: 4 tokens, ") && told.contains("replayed: 3 steps of "), "{told}");

@@ -161,7 +161,19 @@ fn a_launch_is_given_the_addresses_strides_and_scalars_of_its_call() {
             Word::Stride { tensor, dim: 0, .. } if name(tensor) != "w" => assert_eq!(a, if name(tensor) == "x" { 80 } else { 96 }),
             Word::Stride { .. } => assert_eq!(a, 1),
             // the driver gives memory at multiples of 256 bytes: what is left is the offset of the view
-            Word::Address(tensor) => assert_eq!((a % 256, a), (if name(tensor) == "x" { 32 } else if name(tensor) == "w" { 0 } else { 96 * 4 % 256 }, b)),
+            Word::Address(tensor) => assert_eq!(
+                (a % 256, a),
+                (
+                    if name(tensor) == "x" {
+                        32
+                    } else if name(tensor) == "w" {
+                        0
+                    } else {
+                        96 * 4 % 256
+                    },
+                    b
+                )
+            ),
             _ => assert_eq!(a, b),
         }
     }
@@ -245,7 +257,11 @@ fn a_stream_waits_for_another_when_memory_changes_hands_and_not_again() {
     let (mut x, more) = (x, zeros(&device, &[256]));
     driver.take();
     grow(x.view_mut().reshape(&[256]).unwrap(), &more).on(&b).run().unwrap();
-    assert_eq!(driver.take().iter().filter(|l| l.contains("waits")).count(), 3, "for `x`, which the device's stream wrote and the first stream may read, and for `more`");
+    assert_eq!(
+        driver.take().iter().filter(|l| l.contains("waits")).count(),
+        3,
+        "for `x`, which the device's stream wrote and the first stream may read, and for `more`"
+    );
 }
 
 // ---- recordings ---------------------------------------------------------------------------------------------------------------------------------

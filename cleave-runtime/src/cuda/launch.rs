@@ -291,7 +291,13 @@ impl Loaded {
                 Slot::Fixed(w) => *w,
                 Slot::Scratch(offset) => memory + *offset as u64,
                 Slot::Counters(offset) => counters + *offset as u64 * 4,
-                Slot::Scalar(i) => if let Some(Binding::Scalar(w)) = binding(TensorRef::Input(*i)) { w } else { 0 },
+                Slot::Scalar(i) => {
+                    if let Some(Binding::Scalar(w)) = binding(TensorRef::Input(*i)) {
+                        w
+                    } else {
+                        0
+                    }
+                }
                 Slot::Address(t) => place(*t).0,
                 Slot::Stride { tensor, dim, inner } => place(*tensor).1.get(*dim).map_or(0, |s| *s as u64 * inner),
             }));

@@ -12,7 +12,8 @@ pub fn workloads(cuda: bool) -> Vec<Workload> {
 }
 
 fn of_type<T: Element>() -> Vec<Workload> {
-    let workload = |name: &str, timed, make: fn(&Device) -> Result<Job>| Workload { name: format!("overhead {name}"), flop: 0.0, bytes: 0.0, timed, make: Box::new(make) };
+    let workload =
+        |name: &str, timed, make: fn(&Device) -> Result<Job>| Workload { name: format!("overhead {name}"), flop: 0.0, bytes: 0.0, timed, make: Box::new(make) };
     vec![
         workload("call softmax", Timed::Call, softmax::<T>),
         workload("call attention", Timed::Call, decode::<T>),
