@@ -59,8 +59,9 @@ pub struct Shape {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Knobs {
     pub warpgroups: u32,
-    /// Up to which extent dims are on chip.
+    /// Up to which extent dims are on chip, and those of them that results have.
     pub chip: u32,
+    pub results: u32,
     /// Positions of the loop in a step.
     pub step: u32,
     /// Columns of a grid dim, over all accumulators.
@@ -76,11 +77,24 @@ pub struct Knobs {
 
 impl Knobs {
     /// What was found best: loops that multiply into columns of the grid; else by the extent of what is on chip.
-    pub const WIDE: Knobs =
-        Knobs { warpgroups: 2, chip: 0, step: 64, columns: 256, stages: MOST_STAGES, residents: 2, persistent: true, early: None, staged: true, unroll: 2 };
-    pub const CHIP_64: Knobs = Knobs { warpgroups: 3, chip: 64, step: 128, columns: 0, ..Self::WIDE };
-    pub const CHIP_128: Knobs = Knobs { warpgroups: 2, chip: 128, step: 128, columns: 0, ..Self::WIDE };
-    pub const CHIP_256: Knobs = Knobs { warpgroups: 2, chip: 256, step: 80, columns: 0, ..Self::WIDE };
+    pub const WIDE: Knobs = Knobs {
+        warpgroups: 2,
+        chip: 0,
+        results: 0,
+        step: 64,
+        columns: 256,
+        stages: MOST_STAGES,
+        residents: 2,
+        persistent: true,
+        early: None,
+        staged: true,
+        unroll: 2,
+    };
+    pub const CHIP_64: Knobs = Knobs { warpgroups: 3, chip: 64, results: 64, step: 128, columns: 0, ..Self::WIDE };
+    pub const CHIP_128: Knobs = Knobs { warpgroups: 2, chip: 128, results: 128, step: 128, columns: 0, ..Self::WIDE };
+    pub const CHIP_256: Knobs = Knobs { warpgroups: 2, chip: 256, results: 256, step: 80, columns: 0, ..Self::WIDE };
+    /// Values narrower than keys, as where these hold a position beside.
+    pub const CHIP_192: Knobs = Knobs { warpgroups: 2, chip: 192, results: 128, step: 128, columns: 0, ..Self::WIDE };
 
     /// Choices that together serve all extents: of each list the first that can be placed.
     pub fn menu(program: &Program) -> Vec<Vec<Knobs>> {
@@ -102,11 +116,20 @@ impl Knobs {
             (128, steps(Self::CHIP_256, &[128, 80, 64])),
         ];
         // a wider tile where no extent is wider would be the same code once more
-        lists.into_iter().filter(|(narrower, _)| most > *narrower).map(|l| l.1).collect()
+        let mut lists: Vec<_> = lists.into_iter().filter(|(narrower, _)| most > *narrower).map(|l| l.1).collect();
+        let inner = |p: &Part| (0..p.dims.len() as u8).map(DimId).any(|d| p.dim(d).role == Role::Chip && !in_results(p, d));
+        if most > Self::CHIP_192.chip && program.launches.iter().flatten().any(inner) {
+            lists.push(vec![Self::CHIP_192, Knobs { residents: 1, ..Self::CHIP_192 }])
+        }
+        lists
     }
     pub fn name(self) -> String {
-        let Knobs { warpgroups, chip, step, columns, stages, residents, persistent, early, staged, unroll } = self;
-        let chip = if chip > 0 { format!(", on chip up to {chip}") } else { format!(", {columns} columns") };
+        let Knobs { warpgroups, chip, results, step, columns, stages, residents, persistent, early, staged, unroll } = self;
+        let chip = match (chip, chip == results) {
+            (0, _) => format!(", {columns} columns"),
+            (_, true) => format!(", on chip up to {chip}"),
+            (_, false) => format!(", on chip up to {chip} and {results}"),
+        };
         let order = if persistent { "persistent" } else { "a block a tile" };
         let early = early.map_or("", |e| if e { ", early" } else { ", late" });
         let staged = if staged { ", staged" } else { "" };
@@ -125,6 +148,7 @@ impl Knobs {
                 _ if Some(d) == column => self.columns / products.max(1),
                 Role::Grid => 1,
                 Role::Loop => self.step,
+                Role::Chip if in_results(part, d) => self.results.min(bound(d).unwrap_or(self.results).next_multiple_of(16)),
                 Role::Chip => self.chip.min(bound(d).unwrap_or(self.chip).next_multiple_of(16)),
             }
         };
@@ -138,6 +162,11 @@ impl Knobs {
         let residents = if persistent { self.residents } else { 1 };
         Ok((tiles, Shape { row, column, warpgroups, stages, persistent, early, residents, staged, unroll }))
     }
+}
+
+/// Whether a store has the dim.
+fn in_results(part: &Part, dim: DimId) -> bool {
+    part.graph.stores().any(|s| part.dims_of(s.1.access.axes()).contains(dim))
 }
 
 impl Shape {
