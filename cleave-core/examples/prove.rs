@@ -3,11 +3,12 @@
 //!
 //!     Z3_BIN="$(tests/z3)" cargo run -p cleave-core --features compiler --example prove
 //!
-//! With `-- --write` the names of the proved rules are written to `src/prove/proved.txt`, by which builds without a solver know them.
+//! XLA's rules are counted by category beside those that TensorRight proves. With `-- --write` the names of the proved rules are written to `src/prove/proved.txt`, by which builds without a solver know them.
 use cleave_core::algebra::rules::TABLE;
 use cleave_core::prove::cache;
 use cleave_core::prove::report::prove_all;
 use cleave_core::prove::solver::PATIENCE;
+use cleave_core::prove::xla;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -21,6 +22,10 @@ fn main() -> ExitCode {
     });
     match proved {
         Ok(all) => {
+            println!("XLA's rules by category, and how many TensorRight proves there:");
+            for c in xla::CATEGORIES {
+                println!("  {:32} {:>3} {:>4}", c.name, c.rules.len(), c.tensorright)
+            }
             println!(
                 "{lines} statements, {obligations} obligations, {:.1} s: {}",
                 start.elapsed().as_secs_f64(),

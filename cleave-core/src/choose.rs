@@ -25,13 +25,13 @@ impl Facts {
     pub const MOST_ALIGNED: u32 = 256;
 
     /// Of a tensor at `address` with `(size, stride in elements)` of each dimension.
-    pub fn of(address: u64, dims: impl Iterator<Item = (u64, u64)>, element_bytes: u64) -> Facts {
-        let dims: Vec<(u64, u64)> = dims.collect();
-        let runs = |d: usize| dims[d].0 > 1 && dims[d].1 == 1;
+    pub fn of(address: u64, dims: impl Iterator<Item = (u64, u64)> + Clone, element_bytes: u64) -> Facts {
+        let runs = |(size, stride): &(u64, u64)| *size > 1 && *stride == 1;
+        let running = dims.clone().filter(runs).count();
         let (mut unit, mut bits) = (0, address | Self::MOST_ALIGNED as u64);
-        for (d, &(size, stride)) in dims.iter().enumerate() {
+        for (d, (size, stride)) in dims.enumerate() {
             // of [2, 1] with strides 1 and 1 the first dimension is the contiguous one: rows of the second are not aligned
-            if (size <= 1 || stride == 1) && !(0..dims.len()).any(|other| other != d && runs(other)) {
+            if (size <= 1 || stride == 1) && running == runs(&(size, stride)) as usize {
                 unit |= 1u64.checked_shl(d as u32).unwrap_or(0)
             }
             if size > 1 && stride != 1 {
@@ -317,8 +317,8 @@ mod tests {
         PlanFile {
             version: VERSION,
             key: 0,
-            kernel: Kernel { name: "product".into(), graph: graph.clone(), params: vec![], bounds: vec![], assertions: vec![] },
-            algorithms: vec![Algorithm { name: "source".into(), graph, cost: Cost::default(), derivation: vec![] }],
+            kernel: Kernel { name: "product".into(), graph: graph.clone(), params: vec![], bounds: vec![], assertions: vec![], assumptions: vec![] },
+            algorithms: vec![Algorithm { name: "source".into(), graph, cost: Cost::default(), derivation: vec![], assumptions: vec![] }],
             programs: vec![Program { launches: vec![vec![part]], bounds: vec![(e, 256)], ..Default::default() }],
             instances: vec![Instance { types: vec![], entries: vec![entry], modules: vec![] }],
         }

@@ -3,7 +3,7 @@
 //! roofline of their own.
 use crate::device::{DeviceModel, Target};
 use crate::dtype::DType;
-use crate::graph::Op;
+use crate::graph::{NodeId, Op};
 use crate::plan::{Body, Entry, PlanFile};
 use crate::tile::{DimId, Part, Statement};
 use crate::traffic::{Case, Traffic, traffic};
@@ -23,11 +23,15 @@ pub fn seconds(file: &PlanFile, entry: &Entry, types: &[DType], pieces: &[Vec<u3
             let on_chip = traffic.resident + streamed + traffic.carried + traffic.temporary;
             fits &= !entry.launches.is_empty() || on_chip <= device.chip_bytes as f64;
             let launch = entry.launches.get(l);
-            let has = |body: Body| launch.filter(|l| l.body == body);
-            let vector = has(Body::Vector).map(|l| Vector::new(l.threads, part, &tiles, types, extents));
-            let slowed = if has(Body::Shared).is_some() { THROUGH_SHARED_MEMORY } else { 1.0 };
+            let vector = launch.and_then(|l| match l.body {
+                Body::Vector { resident } => Some(Vector::new(l.threads, resident, part, &tiles, types, extents)),
+                Body::Shared | Body::TensorCores => None,
+            });
+            let slowed = if launch.is_some_and(|l| l.body == Body::Shared) { THROUGH_SHARED_MEMORY } else { 1.0 };
             let share = share_of_rate(entry.target, device.target);
-            let work = Work { vector, share, unique: unique_bytes(part, types, extents), steps: steps(part, &tiles, extents), slowed, traffic };
+            let (unique, steps) = (unique_bytes(part, types, extents), steps(part, &tiles, extents));
+            let ring = launch.filter(|l| l.body == Body::TensorCores).map(|l| l.shared_bytes as f64);
+            let work = Work { vector, share, ring, unique, steps, slowed, traffic };
             total += work.seconds(pieces[l][p] as f64, device)
         }
     }
@@ -86,11 +90,21 @@ const THROUGH_SHARED_MEMORY: f64 = 64.0;
 const INTERPRETED: f64 = 4.0;
 const COPIED: f64 = 48.0;
 
+/// How long a byte of a block's ring takes from its order to its use, in a loop that waits for memory: blocks with 64 and 96 KiB in flight drew 25
+/// and 36 GB/s each from an H200's memory.
+const RING_SECONDS: f64 = 2.6e-6;
+
+/// Bytes of state that a block merges in a second: eight pieces of 34 KB more took 16 us more on an H200, of 8 KB at most 4.
+const MERGED: f64 = 25e9;
+
 /// Threads of vector bodies that a multiprocessor holds: what their registers leave room for.
 const VECTOR_THREADS: f64 = 1024.0;
 /// What a turn of a vector body's loop waits where too few others run beside it: for memory, or for the merge of a group's states alone.
 const ROUND_TRIP: f64 = 800e-9;
 const JOIN: f64 = 300e-9;
+/// The share of what a block reads again, in a later loop, that caches have lost by then: a softmax over 4,096 rows of 64 KiB took 183 us on an
+/// H200 where 125 us move each byte once.
+const LOST: f64 = 0.5;
 /// Instructions of a vector body for a multiply-add of a product: both operands are widened first.
 const WIDENED: f64 = 2.0;
 
@@ -106,6 +120,8 @@ struct Work {
     vector: Option<Vector>,
     /// See [`share_of_rate`].
     share: f64,
+    /// Of compiled code on tensor cores: bytes that a block has in flight.
+    ring: Option<f64>,
     /// How much slower than the device's f32 rate its operations are.
     slowed: f64,
     traffic: Traffic,
@@ -127,8 +143,10 @@ impl Work {
         }
         let waves = blocks / device.units as f64;
         let used = waves / waves.ceil();
+        // the last block to arrive reads all states, alone
+        let merged = if self.ring.is_some() { pieces * t.carried / MERGED } else { 0.0 };
         let (states, merge) = match pieces > 1.0 {
-            true => (2.0 * t.carried * blocks, device.merge_seconds * (1.0 + 0.05 * pieces)),
+            true => (2.0 * t.carried * blocks, device.merge_seconds * (1.0 + 0.05 * pieces) + merged),
             false => (0.0, 0.0),
         };
         // elements of two bytes on average: a product of 16-bit types
@@ -137,8 +155,13 @@ impl Work {
         let again = (t.load_bytes - self.unique).max(0.0);
         let elementwise = if device.target == Target::Cpu { INTERPRETED * t.elementwise + COPIED * t.loads } else { t.elementwise };
         let bytes = t.load_bytes - again + again / CACHED + t.store_bytes + states;
-        // two blocks on half of the multiprocessors draw as much from memory as one on each
-        let memory = bytes / device.bandwidth / used.max((2.0 * waves).min(1.0));
+        let memory = match self.ring {
+            Some(ring) => {
+                let together = blocks.min(device.units as f64 * (device.chip_bytes as f64 / ring).floor().max(1.0));
+                bytes / device.bandwidth.min(together * ring / RING_SECONDS)
+            }
+            None => bytes / device.bandwidth / used.max((2.0 * waves).min(1.0)),
+        };
         let loads = [t.contracted / rate / used, elementwise / single / used, memory];
         let greatest = loads.iter().copied().fold(0.0, f64::max);
         let steps = waves.ceil() * self.steps / pieces * STEP_SECONDS;
@@ -151,8 +174,9 @@ impl Work {
         let waves = blocks * vector.threads / (VECTOR_THREADS * device.units as f64);
         let (states, merge) = if pieces > 1.0 { (2.0 * t.carried * blocks, device.merge_seconds) } else { (0.0, 0.0) };
         // a quarter of the threads keeps memory busy
-        let memory = (self.unique + vector.again + t.store_bytes + states) / device.bandwidth / (4.0 * waves).min(1.0);
-        let caches = t.load_bytes / (CACHED * device.bandwidth) / waves.min(1.0);
+        let again = if vector.resident { 0.0 } else { t.again_bytes };
+        let memory = (self.unique + vector.late + LOST * again + t.store_bytes + states) / device.bandwidth / (4.0 * waves).min(1.0);
+        let caches = (t.load_bytes - t.again_bytes + again) / (CACHED * device.bandwidth) / waves.min(1.0);
         let operations = (WIDENED * t.contracted + t.elementwise) / device.single_flops / waves.min(1.0);
         let waits = waves.ceil() * vector.waits / pieces;
         let loads = [memory, caches, operations, waits];
@@ -164,28 +188,37 @@ impl Work {
 /// What the model asks of a vector body.
 struct Vector {
     threads: f64,
+    /// See [`Body::Vector`].
+    resident: bool,
     /// The waits of an unsplit block, in seconds.
     waits: f64,
-    /// Bytes that are read again after so many others that no cache has them still.
-    again: f64,
+    /// Bytes that another block reads again after so many others that no cache has them still.
+    late: f64,
 }
 
 impl Vector {
-    fn new(threads: u32, part: &Part, tiles: &[u32], types: &[DType], extents: &[i64]) -> Vector {
+    fn new(threads: u32, resident: bool, part: &Part, tiles: &[u32], types: &[DType], extents: &[i64]) -> Vector {
         let trips = |d: DimId| (part.extent(d, extents) as f64 / tiles[d.0 as usize].max(1) as f64).ceil();
-        fn walk(body: &[Statement], outer: f64, trips: &dyn Fn(DimId) -> f64) -> f64 {
-            let of = |s: &Statement| match s {
+        // what an earlier loop has read and left on chip is there at once
+        fn walk(body: &[Statement], outer: f64, trips: &dyn Fn(DimId) -> f64, left: &mut Option<Vec<NodeId>>) -> f64 {
+            let mut of = |s: &Statement| match s {
                 Statement::Loop(l) => {
-                    let reads = l.body.iter().any(|s| matches!(s, Statement::Load { .. }));
+                    let mut reads = false;
+                    for s in &l.body {
+                        if let Statement::Load { node, .. } = s {
+                            reads |= !left.as_ref().is_some_and(|left| left.contains(node));
+                            left.iter_mut().for_each(|left| left.push(*node))
+                        }
+                    }
                     let n = outer * trips(l.dim);
-                    JOIN * outer + if reads { ROUND_TRIP * n } else { 0.0 } + walk(&l.body, n, trips)
+                    JOIN * outer + if reads { ROUND_TRIP * n } else { 0.0 } + walk(&l.body, n, trips, left)
                 }
                 _ => 0.0,
             };
-            body.iter().map(of).sum()
+            body.iter().map(&mut of).sum()
         }
         // neighbours in the order of items differ in the innermost dim of the grid: what lacks another one is read again late
-        let mut again = 0.0;
+        let mut late = 0.0;
         for (depth, s) in part.statements() {
             if let Statement::Load { node, view_of: None } = s
                 && let Op::Input { input, access } = part.graph.op(*node)
@@ -194,9 +227,10 @@ impl Vector {
             {
                 let elements: f64 = access.axes().iter().map(|a| extents[a.0 as usize] as f64).product();
                 let times: f64 = part.grid.iter().filter(|d| !part.of(*node).contains(**d)).map(|d| trips(*d)).product();
-                again += (times - 1.0).max(0.0) * elements * part.graph.input(*input).element.resolve(types).bytes() as f64
+                late += (times - 1.0).max(0.0) * elements * part.graph.input(*input).element.resolve(types).bytes() as f64
             }
         }
-        Vector { threads: threads as f64, waits: walk(&part.body, 1.0, &trips).max(ROUND_TRIP), again }
+        let waits = walk(&part.body, 1.0, &trips, &mut resident.then(Vec::new));
+        Vector { threads: threads as f64, resident, waits: waits.max(ROUND_TRIP), late }
     }
 }

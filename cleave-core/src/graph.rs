@@ -375,6 +375,9 @@ impl Graph {
         let mut coefficient = Rational::ONE;
         let mut todo: Vec<(NodeId, i8)> = factors.iter().rev().copied().collect();
         while let Some((x, e)) = todo.pop() {
+            if self.as_number(x).is_some_and(|r| r.is_one()) {
+                continue;
+            }
             if e % 2 == 0 {
                 // powers of numbers and scaled terms leave, inner products join
                 let power = |r: Rational| r.pow(e as i32 / 2).and_then(|p| coefficient.mul(p));

@@ -1,4 +1,5 @@
 //! A kernel as checked by the front end, and the algorithms that the algebra finds for it.
+use crate::assumption::Assumption;
 use crate::axis::AxisId;
 use crate::cost::Cost;
 use crate::dtype::DType;
@@ -17,6 +18,8 @@ pub struct Kernel {
     pub bounds: Vec<(AxisId, usize)>,
     /// What must hold of extents and integer scalars at a call.
     pub assertions: Vec<Assertion>,
+    /// What the search may take for true of the inputs.
+    pub assumptions: Vec<Assumption>,
 }
 
 /// `assert!(extent::<D>() % 8 == 0, "whole vectors")` in a kernel's body.
@@ -42,7 +45,7 @@ impl Kernel {
     }
 }
 
-/// A graph equal to the kernel's.
+/// A graph equal to the kernel's, wherever what it assumes holds.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Algorithm {
     /// `source`, or what distinguishes it: `one pass over N`, ...
@@ -51,6 +54,8 @@ pub struct Algorithm {
     pub cost: Cost,
     /// The rule applications that lead from the source to it.
     pub derivation: Vec<Step>,
+    /// Those of the kernel's assumptions that it rests on. Their steps come first in the derivation.
+    pub assumptions: Vec<u32>,
 }
 
 impl Algorithm {
@@ -66,8 +71,10 @@ impl Algorithm {
 /// One application of a rule.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Step {
+    /// Its name; the kernel's own text if the step is an assumption.
     pub rule: String,
-    /// What each variable of the rule stands for.
+    pub assumed: bool,
+    /// What each variable of the rule stands for; an assumption has none.
     pub bindings: Vec<(String, String)>,
     /// The conditions of the rule, which hold of them.
     pub guards: Vec<String>,

@@ -4,6 +4,7 @@
 //! [`Graph`](graph::Graph) over named [axes](axis); an [`Algorithm`](kernel::Algorithm) is an equal graph with symbolic
 //! [costs](cost); a [`Program`](tile::Program) gives roles to its axes; a [`Plan`](plan) is an entry of the menu and
 //! a split for concrete extents.
+pub mod assumption;
 pub mod axis;
 pub mod choose;
 pub mod cost;

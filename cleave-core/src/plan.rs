@@ -1,4 +1,5 @@
 //! The plan file that a build writes for each kernel, its menu of compiled entries, and the choice that the first call makes.
+use crate::assumption::Assumption;
 use crate::axis::AxisId;
 use crate::device::Target;
 use crate::dtype::DType;
@@ -8,7 +9,7 @@ use crate::tile::{DimId, Program};
 use serde::{Deserialize, Serialize};
 
 /// Written first in every plan file; a reader refuses any other.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 5;
 
 /// Everything that a program needs to run a kernel.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -118,8 +119,9 @@ pub enum Body {
     Shared,
     /// Values stay in registers, products run on tensor cores.
     TensorCores,
-    /// Values stay in registers, products run on the f32 units: for what memory bounds.
-    Vector,
+    /// Values stay in registers, products run on the f32 units: for what memory bounds. `resident`: so do rows that several loops read, or they
+    /// stay in shared memory; else they are read again.
+    Vector { resident: bool },
 }
 
 /// A tensor as TMA reads and writes it: boxes of up to five dims, the innermost of which is contiguous, in 128-byte swizzle; outside the
@@ -136,9 +138,11 @@ pub struct TensorMap {
 /// A dim of a [`TensorMap`]: axes that follow each other in one stored dimension.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MapDim {
-    /// Their extents' product is the dim's.
+    /// The product of their extents and of `parts` is the dim's.
     pub axes: Vec<AxisId>,
-    /// The last of them is `factors[dim][factor]` of the tensor's storage, whose stride is the dim's: see [`Word::Stride`].
+    /// The constant factor that follows them and is taken whole; 1: none.
+    pub parts: u32,
+    /// The last of all is `factors[dim][factor]` of the tensor's storage, whose stride is the dim's: see [`Word::Stride`].
     pub dim: u32,
     pub factor: u32,
     /// Elements of a box along it.
@@ -182,6 +186,12 @@ pub enum Word {
 impl PlanFile {
     pub fn to_bytes(&self) -> Vec<u8> {
         postcard::to_stdvec(self).expect("plan files hold plain data")
+    }
+    /// What the algorithm of an entry rests on.
+    pub fn assumed(&self, entry: &Entry) -> impl Iterator<Item = &Assumption> {
+        let algorithm = self.programs.get(entry.program as usize).and_then(|p| self.algorithms.get(p.algorithm as usize));
+        let all = algorithm.map_or(&[][..], |a| &a.assumptions);
+        all.iter().filter_map(|i| self.kernel.assumptions.get(*i as usize))
     }
     /// The algorithms of a file, without what follows them. `None` as of [`PlanFile::from_bytes`].
     pub fn algorithms(bytes: &[u8]) -> Option<Vec<Algorithm>> {

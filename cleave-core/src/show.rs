@@ -10,6 +10,7 @@ use crate::axis::AxisSet;
 use crate::dtype::Element;
 use crate::graph::{Access, Factor, Function, Graph, NodeId, Op};
 use crate::kernel::{Algorithm, Kernel};
+use crate::plan::PlanFile;
 use crate::predicate::{Atom, Predicate, Table};
 use crate::rational::Rational;
 use std::fmt;
@@ -238,6 +239,9 @@ impl fmt::Display for Kernel {
         for (axis, bound) in &self.bounds {
             writeln!(f, "  where {} <= {bound}", g.axis(*axis))?
         }
+        for a in &self.assumptions {
+            writeln!(f, "  assuming {a}")?
+        }
         lines(g).iter().try_for_each(|l| writeln!(f, "  {l}"))
     }
 }
@@ -252,5 +256,22 @@ impl fmt::Display for Algorithm {
         writeln!(f, "  passes  {}", if passes.is_empty() { "none".into() } else { passes.join(", ") })?;
         writeln!(f, "  spills  {}", self.cost.spills.show(&name))?;
         writeln!(f, "  traffic {}", self.cost.compulsory.show(&name))
+    }
+}
+
+/// The kernel; each algorithm with the steps that lead to it and its tile programs.
+impl fmt::Display for PlanFile {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        writeln!(f, "{}", self.kernel)?;
+        for (i, a) in self.algorithms.iter().enumerate() {
+            writeln!(f, "{a}")?;
+            for (n, step) in a.derivation.iter().enumerate() {
+                writeln!(f, "  step {}, {}\n    {}\n    = {}", n + 1, step.rule, step.before, step.after)?
+            }
+            for p in self.programs.iter().filter(|p| p.algorithm as usize == i) {
+                writeln!(f, "\n{p}")?
+            }
+        }
+        Ok(())
     }
 }

@@ -37,6 +37,8 @@ pub struct Traffic {
     /// this is an upper bound on what leaves the device's memory.
     pub loads: f64,
     pub load_bytes: f64,
+    /// Of these bytes those that a block has read before, in an earlier loop.
+    pub again_bytes: f64,
     /// Elements and bytes written.
     pub stores: f64,
     pub store_bytes: f64,
@@ -60,9 +62,10 @@ pub fn traffic(part: &Part, case: &Case) -> Traffic {
     let mut t = Traffic { items: part.grid.iter().map(|d| count.trips(*d)).product(), ..Traffic::default() };
     let split = part.split_loop().filter(|_| part.split);
     for sample in count.samples() {
+        let mut walk = Walk::default();
         for (i, s) in part.body.iter().enumerate() {
             let repeats = if split.is_some_and(|l| i < l) { case.pieces.max(1) as f64 } else { 1.0 };
-            count.statement(s, &sample, &mut vec![], repeats, &mut t);
+            count.statement(s, &sample, &mut walk, repeats, &mut t);
             if let (true, Statement::Loop(l)) = (part.split_loop() == Some(i), s) {
                 t.trips += sample.share * count.visited(l, &sample).1
             }
@@ -97,6 +100,15 @@ struct Sample {
     weight: f64,
     /// `weight` as a part of the whole.
     share: f64,
+}
+
+/// Where the walk over the statements of a block is.
+#[derive(Default)]
+struct Walk {
+    /// The loops around: dim, positions, tiles.
+    loops: Vec<(DimId, f64, f64)>,
+    /// What has been read.
+    read: Vec<NodeId>,
 }
 
 /// What one step of a loop holds, in bytes.
@@ -205,13 +217,19 @@ impl Count<'_> {
         };
         if self.case.padded { dims.iter().map(of).product() } else { 1.0 }
     }
-    fn statement(&self, s: &Statement, sample: &Sample, loops: &mut Vec<(DimId, f64, f64)>, repeats: f64, t: &mut Traffic) {
+    fn statement(&self, s: &Statement, sample: &Sample, walk: &mut Walk, repeats: f64, t: &mut Traffic) {
         let part = self.part;
+        let loops = &walk.loops;
         match s {
             Statement::Load { node, view_of: None } => {
                 let n = repeats * self.elements(part.of(*node), sample, loops);
                 t.loads += n;
-                t.load_bytes += n * self.element_bytes(*node)
+                let bytes = n * self.element_bytes(*node);
+                t.load_bytes += bytes;
+                match walk.read.contains(node) {
+                    true => t.again_bytes += bytes,
+                    false => walk.read.push(*node),
+                }
             }
             Statement::Load { .. } | Statement::Recall { .. } => {}
             Statement::Map { node } => t.elementwise += repeats * self.operations(*node) * self.elements(part.of(*node), sample, loops),
@@ -233,9 +251,9 @@ impl Count<'_> {
             }
             Statement::Loop(l) => {
                 let (positions, tiles) = self.visited(l, sample);
-                loops.push((l.dim, positions, tiles));
-                l.body.iter().for_each(|s| self.statement(s, sample, loops, repeats, t));
-                loops.pop();
+                walk.loops.push((l.dim, positions, tiles));
+                l.body.iter().for_each(|s| self.statement(s, sample, walk, repeats, t));
+                walk.loops.pop();
             }
             Statement::Store { output, store, .. } => {
                 let o = &part.graph.outputs[*output as usize];

@@ -6,7 +6,7 @@ use cleave_core::device::{DeviceModel, Target};
 use cleave_core::dtype::DType;
 use cleave_core::emit;
 use cleave_core::plan::{Body, Entry, Instance, PlanFile, TensorRef, VERSION};
-use support::Problem;
+use support::{DENSE, Problem};
 
 /// All entries of a kernel in one type.
 struct Menu {
@@ -43,10 +43,10 @@ impl Menu {
         let instances = vec![Instance { types, entries, modules: vec![] }];
         Menu { file: PlanFile { version: VERSION, key: 0, kernel, algorithms: vec![], programs, instances }, algorithms, titles }
     }
-    /// For dense tensors, rows of which lie `pad` elements apart.
-    fn choose(&self, extents: &[(&str, i64)], pad: i64, device: &DeviceModel) -> Found<'_> {
+    /// For tensors whose rows lie as told.
+    fn choose(&self, extents: &[(&str, i64)], row: support::Row, device: &DeviceModel) -> Found<'_> {
         let instance = &self.file.instances[0];
-        let problem = Problem::new(&self.file.kernel, &instance.types, support::extents(&self.file.kernel, extents), pad, &[1], 1.0, false);
+        let problem = Problem::new(&self.file.kernel, &instance.types, support::extents(&self.file.kernel, extents), row, &[1], 1.0, false);
         let facts = |t: TensorRef| {
             let p = match t {
                 TensorRef::Input(i) => &problem.inputs[i.index()],
@@ -112,8 +112,8 @@ fn chained_products_are_associated_by_extents_on_both_sides_of_the_crossover() {
     let wide_middle = [("M", 4096), ("K", 64), ("R", 4096), ("J", 64)];
     for (device, dtype) in [(gpu(132), DType::BF16), (cpu(8), DType::F32)] {
         let menu = Menu::new("matmul_matmul", dtype);
-        assert_eq!(menu.choose(&low_rank, 0, &device).algorithm, menu.algorithms[0], "{}", device.name);
-        assert_ne!(menu.choose(&wide_middle, 0, &device).algorithm, menu.algorithms[0], "{}", device.name)
+        assert_eq!(menu.choose(&low_rank, DENSE, &device).algorithm, menu.algorithms[0], "{}", device.name);
+        assert_ne!(menu.choose(&wide_middle, DENSE, &device).algorithm, menu.algorithms[0], "{}", device.name)
     }
 }
 
@@ -122,45 +122,68 @@ fn decode_is_split_and_prefill_is_not() {
     let menu = Menu::new("attention", DType::BF16);
     let decode = [("B", 1), ("K", 8), ("G", 4), ("M", 1), ("N", 8192), ("D", 128), ("E", 128)];
     let prefill = [("B", 4), ("K", 8), ("G", 4), ("M", 4096), ("N", 4096), ("D", 128), ("E", 128)];
-    assert!(menu.choose(&decode, 0, &gpu(132)).split >= 8);
-    assert_eq!(menu.choose(&prefill, 0, &gpu(132)).split, 1)
+    assert!(menu.choose(&decode, DENSE, &gpu(132)).split >= 8);
+    assert_eq!(menu.choose(&prefill, DENSE, &gpu(132)).split, 1)
 }
 
 #[test]
 fn more_multiprocessors_split_a_decode_step_further() {
     let menu = Menu::new("attention", DType::BF16);
     let decode = [("B", 1), ("K", 8), ("G", 4), ("M", 1), ("N", 32768), ("D", 128), ("E", 128)];
-    let [few, some, many] = [8, 132, 1000].map(|units| menu.choose(&decode, 0, &gpu(units)).split);
+    let [few, some, many] = [8, 132, 1000].map(|units| menu.choose(&decode, DENSE, &gpu(units)).split);
     assert!(few < some && some < many, "{few} {some} {many}")
 }
 
 #[test]
 fn a_product_with_one_row_goes_to_vectors_and_one_with_many_to_tensor_cores() {
     let menu = Menu::new("norm_swiglu", DType::BF16);
-    for (rows, body) in [(1, Body::Vector), (16, Body::TensorCores), (4096, Body::TensorCores)] {
-        let found = menu.choose(&[("M", rows), ("C", 4096), ("J", 14336)], 0, &h200());
+    for (rows, body) in [(1, Body::Vector { resident: false }), (16, Body::TensorCores), (4096, Body::TensorCores)] {
+        let found = menu.choose(&[("M", rows), ("C", 4096), ("J", 14336)], DENSE, &h200());
         assert_eq!(found.body, Some(body), "{rows} rows: {}", found.title)
+    }
+}
+
+#[test]
+fn many_rows_go_to_the_code_of_compute_capability_9_in_tiles_that_leave_little_idle() {
+    let device = DeviceModel { target: Target::Hopper, half_flops: 900e12, ..h200() };
+    let product = |m, k, j| vec![("M", m), ("C", k), ("K", k), ("J", j)];
+    let cases = [
+        ("norm_swiglu", vec![(product(4096, 4096, 14336), "256 columns"), (product(1024, 4096, 14336), "256 columns")]),
+        ("norm_qkv", vec![(vec![("M", 4096), ("C", 4096), ("H", 32), ("F", 64), ("K", 8), ("J", 1024)], "256 columns")]),
+        ("norm_logits", vec![(vec![("M", 2048), ("C", 4096), ("V", 32000)], "columns")]),
+        // 192 tiles of 256 columns are one and a half for each of 132 multiprocessors, 256 tiles of 192 columns are almost two
+        ("product_by_columns", vec![(product(4096, 4096, 4096), "256 columns"), (product(1024, 4096, 6144), "192 columns")]),
+        ("alibi_window", vec![(vec![("B", 4), ("H", 16), ("M", 4096), ("N", 4096), ("D", 128), ("E", 128)], "on chip up to 128")]),
+    ];
+    for (name, all) in cases {
+        let menu = Menu::new(name, DType::BF16);
+        for (extents, wanted) in all {
+            let title = menu.choose(&extents, DENSE, &device).title;
+            assert!(title.contains("sm_90a") && title.contains(wanted), "{name} {extents:?}: {title}")
+        }
     }
 }
 
 #[test]
 fn a_row_is_held_where_it_fits() {
     let menu = Menu::new("softmax_rows", DType::BF16);
-    for (columns, home) in [(512, "32 of 128 threads"), (4096, "rows in registers")] {
-        let title = menu.choose(&[("M", 8192), ("N", columns)], 0, &h200()).title;
+    for (columns, home) in [(512, "32 of 128 threads"), (4096, "128 of 128 threads"), (8192, "256 of 256 threads a row, 4 chunks, rows in registers")] {
+        let title = menu.choose(&[("M", 8192), ("N", columns)], DENSE, &h200()).title;
         assert!(title.contains(home), "{columns} columns: {title}")
     }
-    let title = menu.choose(&[("M", 64), ("N", 1 << 17)], 0, &h200()).title;
+    let title = menu.choose(&[("M", 4096), ("N", 32768)], DENSE, &h200()).title;
+    assert!(title.contains("shared memory"), "{title}");
+    let title = menu.choose(&[("M", 64), ("N", 1 << 17)], DENSE, &h200()).title;
     assert!(title.ends_with("4 chunks"), "a row that fits nowhere is streamed: {title}")
 }
 
 #[test]
 fn rows_of_which_no_chunks_can_be_read_are_read_by_elements() {
     let menu = Menu::new("rms_norm_rows", DType::BF16);
-    let aligned = menu.choose(&[("M", 64), ("C", 4096)], 0, &h200()).title;
+    let aligned = menu.choose(&[("M", 64), ("C", 4096)], DENSE, &h200()).title;
     assert!(aligned.contains("chunks"), "{aligned}");
-    for (columns, pad) in [(4097, 0), (4096, 3)] {
-        let title = menu.choose(&[("M", 64), ("C", columns)], pad, &h200()).title;
+    for (columns, row) in [(4097, DENSE), (4096, support::ROWS[1])] {
+        let title = menu.choose(&[("M", 64), ("C", columns)], row, &h200()).title;
         assert!(title.contains("elements"), "{columns} columns: {title}")
     }
 }
@@ -168,8 +191,8 @@ fn rows_of_which_no_chunks_can_be_read_are_read_by_elements() {
 #[test]
 fn few_long_rows_are_cut_in_pieces_and_many_are_not() {
     let menu = Menu::new("logsumexp_rows", DType::BF16);
-    assert!(menu.choose(&[("M", 4), ("N", 1 << 20)], 0, &h200()).split > 8);
-    assert_eq!(menu.choose(&[("M", 8192), ("N", 4096)], 0, &h200()).split, 1)
+    assert!(menu.choose(&[("M", 4), ("N", 1 << 20)], DENSE, &h200()).split > 8);
+    assert_eq!(menu.choose(&[("M", 8192), ("N", 4096)], DENSE, &h200()).split, 1)
 }
 
 #[test]
@@ -178,7 +201,7 @@ fn decoding_is_split_until_its_blocks_fill_the_device_and_no_further() {
     for (batch, keys) in [(1, 8192), (1, 32768), (8, 8192), (64, 1024)] {
         let items = batch * 8;
         let extents = [("B", batch), ("K", 8), ("G", 4), ("M", 1), ("N", keys), ("D", 128), ("E", 128)];
-        let Found { split, title, .. } = menu.choose(&extents, 0, &h200());
+        let Found { split, title, .. } = menu.choose(&extents, DENSE, &h200());
         let blocks = items * split as i64;
         assert!(title.contains("low tiles") && (split == 1 || (64..=132).contains(&blocks)), "{items} items in {split} pieces: {title}")
     }

@@ -90,12 +90,13 @@ fn cases(kernel: &Kernel, target: Target) -> Vec<Case> {
             (vec![("B", 2), ("K", 1), ("G", 2), ("M", 30), ("N", 150), ("D", 64), ("E", 56)], vec![150, 9]),
             (vec![("B", 1), ("K", 1), ("G", 1), ("M", 130), ("N", 261), ("D", 40), ("E", 72)], vec![259]),
             (vec![("B", 2), ("K", 1), ("G", 2), ("M", 3), ("N", 5), ("D", 200), ("E", 136)], vec![0, 2]),
+            (vec![("B", 1), ("K", 1), ("G", 1), ("M", 70), ("N", 131), ("D", 33), ("E", 57)], vec![129]),
         ];
     }
     if target == Target::Hopper {
         let all = |n: i64, other: i64| kernel.graph.axes.iter().enumerate().map(move |(i, _)| if i % 2 == 0 { n } else { other }).collect::<Vec<_>>();
         let names: Vec<&'static str> = kernel.graph.axes.iter().map(|a| &*Box::leak(a.name.clone().into_boxed_str())).collect();
-        return [all(136, 72), all(24, 8)].into_iter().map(|v| (names.iter().copied().zip(v).collect(), vec![1])).collect();
+        return [all(136, 72), all(24, 8), all(70, 131)].into_iter().map(|v| (names.iter().copied().zip(v).collect(), vec![1])).collect();
     }
     if named("N") && named("D") {
         vec![
@@ -116,10 +117,10 @@ fn cases(kernel: &Kernel, target: Target) -> Vec<Case> {
 }
 
 /// Kernels whose entries for compute capability 9.0 are run: what differs between the others is how they are stored or named.
-const NINE: [&str; 4] = ["attention", "matmul", "matmul_matmul", "norm_swiglu"];
+const NINE: [&str; 7] = ["attention", "alibi_window", "matmul", "matmul_matmul", "norm_qkv", "norm_swiglu", "product_by_columns"];
 
-/// The schedules of their loops.
-const SCHEDULES: [(&str, &str); 4] = [
+/// The schedules of the loops of some.
+const SCHEDULES: [(&str, &str); 5] = [
     (
         "attention",
         "prologue: issue t3 = q_tile * k_tile; wait<0>; frame t7; map t9; map t10; fold t11; pack t10_packed\n\
@@ -140,9 +141,18 @@ const SCHEDULES: [(&str, &str); 4] = [
     ),
     (
         "norm_swiglu",
-        "prologue: load gain_tile; read x_tile; map t2; fold t3; map t9; pack t9_packed\n\
-         body: issue t11 += t9_packed * gate_tile, t16 += t9_packed * up_tile @-1; load gain_tile; read x_tile; map t2; fold t3; map t9; wait<0>; pack t9_packed\n\
-         tail: issue t11 += t9_packed * gate_tile, t16 += t9_packed * up_tile @-1; wait<0>\n",
+        "prologue: read x_tile; map t2; fold t3; read gain_tile; map t9; pack t9_packed; issue t11 += t9_packed * gate_tile, t16 += t9_packed * up_tile; \
+         read x_tile_1; map t2_1; fold t3; read gain_tile_1; map t9_1; pack t9_packed_1\n\
+         body: issue t11 += t9_packed_1 * gate_tile, t16 += t9_packed_1 * up_tile @-1; read x_tile; map t2; fold t3; read gain_tile; map t9; wait<1>; pack t9_packed; \
+         issue t11 += t9_packed * gate_tile, t16 += t9_packed * up_tile; read x_tile_1; map t2_1; fold t3; read gain_tile_1; map t9_1; wait<1>; pack t9_packed_1\n\
+         tail: issue t11 += t9_packed_1 * gate_tile, t16 += t9_packed_1 * up_tile @-1; wait<0>\n",
+    ),
+    (
+        "product_by_columns",
+        "prologue: read x_tile; pack x_tile_packed; issue t3 += x_tile_packed * w_tile; map t4; fold t5; read x_tile_1; pack x_tile_packed_1; map t4_1; fold t5\n\
+         body: issue t3 += x_tile_packed_1 * w_tile @-1; read x_tile; wait<1>; pack x_tile_packed; issue t3 += x_tile_packed * w_tile; map t4; fold t5; \
+         read x_tile_1; wait<1>; pack x_tile_packed_1; map t4_1; fold t5\n\
+         tail: issue t3 += x_tile_packed_1 * w_tile @-1; wait<0>\n",
     ),
 ];
 
@@ -172,7 +182,7 @@ fn run_entries(folder: &Path, kernel: &Kernel, types: &[DType], programs: &[Prog
                 kernel,
                 types,
                 support::extents(kernel, &named),
-                (if target == Target::Hopper { [0, 8, 16] } else { [0, 3, 8] })[i % 3],
+                (if target == Target::Hopper { support::ALIGNED_ROWS } else { support::ROWS })[i % 3],
                 &lengths,
                 1.0,
                 true,

@@ -82,6 +82,11 @@ fn conditions_make_a_rule_true() {
         ("scaled: max::<A>(c * x) == c * max::<A>(x), where independent::<A>(c)", false),
         ("root: sqrt(square(x)) == x, where x >= 0.0", true),
         ("root: sqrt(square(x)) == x", false),
+        // an involution, and features that are positive
+        ("involution: log(exp(-log(exp(-x)))) == x", true),
+        ("involution: log(exp(-log(exp(x)))) == x", false),
+        ("positive: abs(exp(x) * sigmoid(y)) == exp(x) * sigmoid(y)", true),
+        ("positive: abs(tanh(x)) == tanh(x)", false),
         ("inverse: x / x == 1.0, where x != 0.0", true),
         ("inverse: x / x == 1.0", false),
         ("reflection: sigmoid(-x) == 1.0 - sigmoid(x)", true),

@@ -1,5 +1,5 @@
 //! Arguments and targets of a call with their types erased: what the macro's expansion hands over.
-use crate::cuda::{Binding, CudaDevice, Tracked};
+use crate::cuda::{Binding, CudaDevice, Tracked, Uses};
 use crate::device::{Device, DeviceKind};
 use crate::element::{Element, Scalar};
 use crate::layout::Layout;
@@ -38,6 +38,7 @@ pub(crate) enum Place<'call> {
     Cuda {
         device: CudaDevice,
         slice: &'call dyn Tracked,
+        uses: Option<&'call Uses>,
     },
     /// Memory that the call writes too: the target holds the slice.
     Target {
@@ -55,7 +56,7 @@ pub struct Target<'t> {
 
 pub(crate) enum TargetPlace<'t> {
     Host,
-    Cuda { device: CudaDevice, slice: &'t mut dyn Tracked },
+    Cuda { device: CudaDevice, slice: &'t mut dyn Tracked, uses: Option<&'t Uses> },
 }
 
 impl<'call> Argument<'call> {
@@ -64,7 +65,7 @@ impl<'call> Argument<'call> {
         let offset = (view.layout.offset * size_of::<T>()) as u64;
         let (base, place) = match view.source {
             Source::Host { pointer, .. } => (pointer.as_ptr() as u64, Place::Host),
-            Source::Cuda { slice, address, device } => (address, Place::Cuda { device, slice }),
+            Source::Cuda { slice, uses, address, device } => (address, Place::Cuda { device, slice, uses }),
         };
         Argument { kind: ArgumentKind::Tensor(TensorArgument { dtype: T::DTYPE, address: base + offset, layout: view.layout, place }) }
     }
@@ -73,7 +74,7 @@ impl<'call> Argument<'call> {
         let target = Target::new(tensor.as_view_mut());
         let place = match &target.place {
             TargetPlace::Host => Place::Host,
-            TargetPlace::Cuda { device, .. } => Place::Target { device: device.clone() },
+            TargetPlace::Cuda { device, .. } => Place::Target { device: *device },
         };
         let read = TensorArgument { dtype: target.dtype, address: target.address, layout: target.layout.clone(), place };
         Argument { kind: ArgumentKind::InPlace(read, Some(target)) }
@@ -110,7 +111,7 @@ impl TensorArgument<'_> {
     pub fn device(&self) -> Device {
         match &self.place {
             Place::Host => Device::cpu(),
-            Place::Cuda { device, .. } | Place::Target { device } => Device { kind: DeviceKind::Cuda(device.clone()) },
+            Place::Cuda { device, .. } | Place::Target { device } => Device { kind: DeviceKind::Cuda(*device) },
         }
     }
     pub fn facts(&self) -> Facts {
@@ -126,7 +127,7 @@ impl<'t> Target<'t> {
         let offset = (view.layout.offset * size_of::<T>()) as u64;
         let (base, place) = match view.source {
             SourceMut::Host { pointer, .. } => (pointer.as_ptr() as u64, TargetPlace::Host),
-            SourceMut::Cuda { slice, address, device } => (address, TargetPlace::Cuda { device, slice }),
+            SourceMut::Cuda { slice, uses, address, device } => (address, TargetPlace::Cuda { device, slice, uses }),
         };
         Target { dtype: T::DTYPE, address: base + offset, layout: view.layout, place }
     }
@@ -137,7 +138,7 @@ impl<'t> Target<'t> {
     {
         let place = match self.place {
             TargetPlace::Host => TargetPlace::Host,
-            TargetPlace::Cuda { device, slice } => TargetPlace::Cuda { device, slice },
+            TargetPlace::Cuda { device, slice, uses } => TargetPlace::Cuda { device, slice, uses },
         };
         Target { dtype: self.dtype, address: self.address, layout: self.layout, place }
     }
@@ -147,7 +148,7 @@ impl<'t> Target<'t> {
     pub(crate) fn device(&self) -> Device {
         match &self.place {
             TargetPlace::Host => Device::cpu(),
-            TargetPlace::Cuda { device, .. } => Device { kind: DeviceKind::Cuda(device.clone()) },
+            TargetPlace::Cuda { device, .. } => Device { kind: DeviceKind::Cuda(*device) },
         }
     }
     pub(crate) fn facts(&self) -> Facts {

@@ -3,9 +3,10 @@ use crate::argument::{Argument, ArgumentKind, Place, Target, TargetPlace, Tensor
 use crate::cpu;
 use crate::cuda::{Binding, CudaDevice, Loaded, Scratch};
 use crate::device::{Device, DeviceKind};
-use crate::embedded::{Decoded, Embedded, Key};
+use crate::embedded::{Decoded, Embedded};
 use crate::error::{Doing, Error, Result};
-use crate::layout::{Layout, row_major};
+use crate::key::Key;
+use crate::layout::{Dims, Layout, row_major};
 use crate::memory::{CUDA_ALIGNMENT, HOST_ALIGNMENT};
 use crate::outputs::{Allocation, Outputs, Targets};
 use crate::plan::Plan;
@@ -15,10 +16,11 @@ use crate::tuned::ALWAYS;
 use cleave_core::choose::{Choice, Facts, bucket};
 use cleave_core::dtype::DType;
 use cleave_core::extent;
-use cleave_core::graph::Output;
+use cleave_core::graph::{Graph, Output};
 use cleave_core::plan::{PlanFile, TensorRef};
 use cleave_core::tile::in_place::reads_where_it_writes;
 use cudarc::driver::{CudaStream, SyncOnDrop, sys};
+use smallvec::SmallVec;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -26,17 +28,17 @@ use std::sync::Arc;
 #[must_use = "a call does nothing until it is run"]
 pub struct Call<'call, O> {
     pub(crate) kernel: &'static Embedded,
-    pub(crate) types: Vec<DType>,
+    pub(crate) types: SmallVec<[DType; 4]>,
     pub(crate) arguments: Vec<Argument<'call>>,
     stream: Option<&'call Stream>,
     workspace: Option<&'call mut Workspace>,
-    pieces: Option<u32>,
+    pub(crate) pieces: Option<u32>,
     marker: PhantomData<fn() -> O>,
 }
 
 /// What the macro's expansion calls: `types` are the types of the kernel's generic parameters, `arguments` stand in declared order.
 pub fn call<'call, O: Outputs>(kernel: &'static Embedded, types: &[DType], arguments: Vec<Argument<'call>>) -> Call<'call, O> {
-    Call { kernel, types: types.to_vec(), arguments, stream: None, workspace: None, pieces: None, marker: PhantomData }
+    Call { kernel, types: SmallVec::from_slice(types), arguments, stream: None, workspace: None, pieces: None, marker: PhantomData }
 }
 
 /// A call whose arguments were found to fit its kernel.
@@ -47,22 +49,31 @@ pub(crate) struct Checked {
     pub device: Device,
 }
 
+impl Checked {
+    /// The shapes of the outputs that are not written in place.
+    pub fn returned(&self) -> Vec<Vec<usize>> {
+        let outputs = self.decoded.file.kernel.graph.outputs.iter().filter(|o| o.in_place.is_none());
+        outputs.map(|o| extent::shape(&o.storage, &self.extents).iter().map(|n| *n as usize).collect()).collect()
+    }
+    /// To what new memory is aligned.
+    pub fn alignment(&self) -> u64 {
+        if matches!(self.device.kind, DeviceKind::Cpu) { HOST_ALIGNMENT as u64 } else { CUDA_ALIGNMENT }
+    }
+}
+
 /// What a choice depends on.
 pub(crate) struct Question {
     /// Of the inputs, then of the outputs.
     facts: Vec<Facts>,
     inputs: usize,
-    extents: usize,
-    /// Instance, device, asked split, extents, facts.
-    pub key: Key,
+    /// Instance, device, asked split, buckets of extents, facts.
+    nearby: Key,
 }
 
 impl Question {
     /// The same for all extents near by.
     pub fn nearby(&self) -> Key {
-        let mut key = self.key.clone();
-        key[3..][..self.extents].iter_mut().for_each(|n| *n = bucket(*n as i64) as u64);
-        key
+        self.nearby.clone()
     }
     /// The same in every process.
     pub fn class(&self) -> Key {
@@ -83,9 +94,21 @@ impl Question {
 /// Of what no guard can ask.
 const ANY: Facts = Facts { unit: u64::MAX, aligned: Facts::MOST_ALIGNED };
 
+/// Of the word of an f32.
+pub(crate) fn negative(word: u64) -> bool {
+    f32::from_bits(word as u32) < 0.0
+}
+
+/// Enters the stream's context on the way.
+fn capturing(stream: Option<&Arc<CudaStream>>) -> Result<bool> {
+    let Some(stream) = stream else { return Ok(false) };
+    let status = stream.capture_status().doing(|| "asking whether the stream captures".into())?;
+    Ok(status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
+}
+
 /// New elements of a host tensor that is still being read: row-major.
 struct Copy {
-    strides: Vec<usize>,
+    strides: Dims,
     /// 64-bit words, so that elements of any type are aligned.
     memory: Vec<u64>,
 }
@@ -112,9 +135,10 @@ impl Copy {
 
 impl<'call, O: Outputs> Call<'call, O> {
     /// Runs on this stream of the tensors' CUDA device. Without it the stream is the one that the first tensor was allocated on.
-    /// Uses of a tensor on several streams are ordered by cudarc's events, except in a capture, where they are the caller's.
-    pub fn on(mut self, stream: &'call Stream) -> Self {
-        self.stream = Some(stream);
+    /// The first use of a tensor on another stream waits for those that used it before, except in a capture, where order is the caller's.
+    /// `None` is as good as no call of `on`, so that one line serves the CPU too.
+    pub fn on(mut self, stream: impl Into<Option<&'call Stream>>) -> Self {
+        self.stream = stream.into();
         self
     }
     /// Scratch memory for this call. Without it, memory that belongs to the plan and the stream is used.
@@ -131,26 +155,25 @@ impl<'call, O: Outputs> Call<'call, O> {
     /// Runs the kernel; the outputs are new tensors on the device of the inputs. On CUDA it returns before they are computed.
     pub fn run(mut self) -> Result<O> {
         let checked = self.check()?;
-        let stream = self.cuda_stream(&checked)?;
+        let stream = self.cuda_stream(checked.decoded)?;
+        if !O::TYPES.is_empty() && capturing(stream.as_ref())? {
+            return Err(Error::CaptureOutput { kernel: checked.decoded.file.kernel.name.clone() });
+        }
         let mut outputs = self.allocate(&checked, stream.as_ref())?;
-        self.execute(&checked, outputs.targets(), stream)?;
+        self.execute(outputs.targets())?;
         Ok(outputs)
     }
     /// Runs the kernel and writes its outputs to `targets`: `&mut Tensor`, [`ViewMut`](crate::ViewMut), or a tuple of them. Once the plan
     /// for these extents is there, nothing is allocated, and on CUDA nothing is waited for.
     pub fn run_into<'t>(mut self, targets: impl Targets<'t, O>) -> Result<()> {
-        let checked = self.check()?;
-        let targets = targets.into_targets();
-        self.check_targets(&checked, &targets)?;
-        let stream = self.cuda_stream(&checked)?;
-        self.execute(&checked, targets, stream)
+        self.execute(targets.into_targets())
     }
     /// Chooses and loads what `run` would need for outputs that it allocates, so that a capture may follow.
     pub fn prepare(&mut self) -> Result<()> {
         let checked = self.check()?;
-        let stream = self.cuda_stream(&checked)?;
-        let ready = self.ready(&checked, self.question(&checked, None))?;
-        if let (Code::Cuda(loaded), DeviceKind::Cuda(device), Some(stream)) = (&ready.code, &checked.device.kind, &stream) {
+        let stream = self.cuda_stream(checked.decoded)?;
+        let ready = self.ready(&checked, None)?;
+        if let (Code::Cuda(loaded, device), Some(stream)) = (&ready.code, &stream) {
             let name = &checked.decoded.file.kernel.name;
             match &mut self.workspace {
                 Some(w) => loaded.reserve(name, device, stream, &mut w.scratch, false)?,
@@ -162,7 +185,7 @@ impl<'call, O: Outputs> Call<'call, O> {
     /// What `run` would run, and why.
     pub fn plan(&self) -> Result<Plan> {
         let checked = self.check()?;
-        Ok(self.ready(&checked, self.question(&checked, None))?.plan(&checked.decoded.file, &checked.device))
+        Ok(self.ready(&checked, None)?.plan(&checked.decoded.file, &checked.device))
     }
     /// What the build found for the kernel: its algorithms, tile programs and compiled entries. The arguments are not looked at.
     pub fn file(&self) -> Result<&'static PlanFile> {
@@ -172,7 +195,7 @@ impl<'call, O: Outputs> Call<'call, O> {
     pub fn source(&self) -> Result<String> {
         let checked = self.check()?;
         let file = &checked.decoded.file;
-        let ready = self.ready(&checked, self.question(&checked, None))?;
+        let ready = self.ready(&checked, None)?;
         let entry = ready.entry(file);
         if let Code::Cpu(..) = ready.code {
             return Ok(file.programs[entry.program as usize].to_string());
@@ -184,16 +207,19 @@ impl<'call, O: Outputs> Call<'call, O> {
 
     /// New outputs for the call's extents.
     pub(crate) fn allocate(&self, checked: &Checked, stream: Option<&Arc<CudaStream>>) -> Result<O> {
-        let graph = &checked.decoded.file.kernel.graph;
-        let returned = graph.outputs.iter().filter(|o| o.in_place.is_none());
-        let shapes: Vec<Vec<usize>> = returned.map(|o| extent::shape(&o.storage, &checked.extents).iter().map(|n| *n as usize).collect()).collect();
-        O::allocate(&Allocation { device: &checked.device, stream }, &shapes)
+        O::allocate(&Allocation { device: &checked.device, stream }, &checked.returned())
+    }
+
+    /// Where the first tensor is.
+    pub(crate) fn device(&self) -> Device {
+        self.arguments.iter().find_map(Argument::as_tensor).map_or(Device::cpu(), TensorArgument::device)
     }
 
     /// The stream to launch on; `None` on the CPU.
-    pub(crate) fn cuda_stream(&self, checked: &Checked) -> Result<Option<Arc<CudaStream>>> {
-        let wrong = |stream: String| Err(Error::Stream { kernel: checked.decoded.file.kernel.name.clone(), stream, tensors: checked.device.to_string() });
-        match (&checked.device.kind, self.stream) {
+    pub(crate) fn cuda_stream(&self, decoded: &Decoded) -> Result<Option<Arc<CudaStream>>> {
+        let device = self.device();
+        let wrong = |stream: String| Err(Error::Stream { kernel: decoded.file.kernel.name.clone(), stream, tensors: device.to_string() });
+        match (&device.kind, self.stream) {
             (DeviceKind::Cpu, None) => Ok(None),
             (DeviceKind::Cpu, Some(s)) => wrong(format!("cuda:{}", s.stream.context().ordinal())),
             (DeviceKind::Cuda(d), Some(s)) if s.stream.context().cu_ctx() != d.context().cu_ctx() => wrong(format!("cuda:{}", s.stream.context().ordinal())),
@@ -212,10 +238,10 @@ impl<'call, O: Outputs> Call<'call, O> {
     /// What the choice for this call depends on. Without targets the outputs are taken to be new tensors.
     pub(crate) fn question(&self, checked: &Checked, targets: Option<&[Target]>) -> Question {
         let graph = &checked.decoded.file.kernel.graph;
-        let alignment = if matches!(checked.device.kind, DeviceKind::Cpu) { HOST_ALIGNMENT as u64 } else { CUDA_ALIGNMENT };
+        let alignment = checked.alignment();
         let inputs = self.arguments.iter().map(|a| match &a.kind {
             ArgumentKind::Tensor(t) | ArgumentKind::InPlace(t, _) => t.facts(),
-            ArgumentKind::Scalar { dtype: DType::F32, word } if f32::from_bits(*word as u32) < 0.0 => Facts { unit: 0, ..ANY },
+            ArgumentKind::Scalar { dtype: DType::F32, word } if negative(*word) => Facts { unit: 0, ..ANY },
             ArgumentKind::Scalar { .. } => ANY,
         });
         let in_place = |o: &Output| self.arguments.get(o.in_place?.index())?.as_tensor().map(TensorArgument::facts);
@@ -225,11 +251,10 @@ impl<'call, O: Outputs> Call<'call, O> {
             (None, None) => Facts::row_major(&extent::shape(&o.storage, &checked.extents), o.element.resolve(&self.types).bytes() as u64, alignment),
         });
         let facts: Vec<Facts> = inputs.chain(outputs).collect();
-        let mut key = Vec::with_capacity(3 + checked.extents.len() + 2 * facts.len());
-        key.extend([checked.instance as u64, checked.device.id(), self.pieces.unwrap_or(0) as u64]);
-        key.extend(checked.extents.iter().map(|n| *n as u64));
-        key.extend(facts.iter().flat_map(|f| [f.unit, f.aligned as u64]));
-        Question { facts, inputs: graph.inputs.len(), extents: checked.extents.len(), key }
+        let mut nearby = vec![checked.instance as u64, checked.device.id(), self.pieces.unwrap_or(0) as u64];
+        nearby.extend(checked.extents.iter().map(|n| bucket(*n) as u64));
+        nearby.extend(facts.iter().flat_map(|f| [f.unit, f.aligned as u64]));
+        Question { facts, inputs: graph.inputs.len(), nearby }
     }
 
     pub(crate) fn with_wanted<R>(&self, checked: &Checked, question: &Question, work: impl FnOnce(&Wanted) -> R) -> R {
@@ -237,10 +262,12 @@ impl<'call, O: Outputs> Call<'call, O> {
         work(&Wanted { instance: checked.instance, extents: &checked.extents, facts: &facts, pieces: self.pieces, device: &checked.device })
     }
 
-    /// The plan for this call, from the cache or made now.
-    fn ready(&self, checked: &Checked, question: Question) -> Result<Arc<Ready>> {
+    /// The plan for this call, from the cache or made now. Without targets the outputs are taken to be new tensors.
+    fn ready(&self, checked: &Checked, targets: Option<(&[Target], Key)>) -> Result<Arc<Ready>> {
         let decoded = checked.decoded;
-        if let Some(ready) = decoded.cached(&question.key) {
+        let question = self.question(checked, targets.as_ref().map(|t| t.0));
+        let key = targets.map_or_else(|| self.key_of_new(checked), |t| t.1);
+        if let Some(ready) = decoded.cached(&key) {
             return Ok(ready);
         }
         let nearby = question.nearby();
@@ -248,35 +275,55 @@ impl<'call, O: Outputs> Call<'call, O> {
         let near = decoded.near(&nearby).or_else(tuned);
         let ready = Arc::new(self.with_wanted(checked, &question, |wanted| Ready::new(self.kernel, decoded, wanted, near))?);
         decoded.remember(nearby, ready.choice.clone());
-        decoded.cache(question.key, ready.clone());
+        decoded.cache(key, ready.clone());
         Ok(ready)
     }
 
     /// `returned`: where the outputs that are not written in place go.
-    fn execute(&mut self, checked: &Checked, returned: Vec<Target>, stream: Option<Arc<CudaStream>>) -> Result<()> {
-        let status = |s: &Arc<CudaStream>| s.capture_status().doing(|| "asking whether the stream captures".into());
-        let capturing = stream.as_ref().map(status).transpose()?.is_some_and(|s| s != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE);
-        let mut targets = self.all_targets(checked, returned);
-        let question = self.question(checked, Some(&targets));
-        let known = checked.decoded.cached(&question.key);
-        if known.is_none() && capturing {
-            return Err(Error::Capture { kernel: checked.decoded.file.kernel.name.clone() });
-        }
-        let ready = match known {
-            Some(ready) => ready,
-            // what is written in place can be run once only
-            None if *ALWAYS && self.pieces.is_none() && self.written_in_place(checked).is_none() => self.tune_into(checked, &mut targets, stream.as_ref())?,
-            None => self.ready(checked, question)?,
+    fn execute(&mut self, returned: Vec<Target>) -> Result<()> {
+        let decoded = self.kernel.decoded()?;
+        let graph = &decoded.file.kernel.graph;
+        // a call like one that was found to fit is asked for nothing but where its memory lies
+        let key = self.key(decoded, &returned);
+        let known = key.as_ref().and_then(|k| decoded.cached(k));
+        let unknown = match known {
+            Some(_) => None,
+            None => Some(self.check().and_then(|checked| self.check_targets(&checked, &returned).map(|()| checked))?),
         };
-        self.run_ready(checked, &ready, &mut targets, stream.as_ref(), capturing)
+        self.check_memory(&decoded.file.kernel, &returned)?;
+        let stream = self.cuda_stream(decoded)?;
+        let capturing = capturing(stream.as_ref())?;
+        // taken before what is written in place is
+        let looked_at = match self.kernel.looks() && decoded.looks() && !capturing {
+            true => Some(self.check()?),
+            false => None,
+        };
+        let mut targets = self.all_targets(graph, returned);
+        let ready = match (known, unknown, key) {
+            (Some(ready), ..) => ready,
+            (None, Some(checked), Some(key)) if !capturing => match *ALWAYS && self.pieces.is_none() && self.written_in_place(&checked).is_none() {
+                true => self.tune_into(&checked, &mut targets, stream.as_ref())?,
+                // what is written in place can be run once only
+                false => self.ready(&checked, Some((&targets, key)))?,
+            },
+            _ if capturing => return Err(Error::Capture { kernel: decoded.file.kernel.name.clone() }),
+            _ => return Err(Error::Plan { kernel: decoded.file.kernel.name.clone() }),
+        };
+        if let Some(checked) = looked_at {
+            self.look(&checked, &ready)?
+        }
+        self.run_ready(decoded, &ready, &mut targets, stream.as_ref(), capturing)
     }
 
     /// Where every output goes: those written in place are taken out of their arguments.
-    fn all_targets<'t, 'r: 't>(&mut self, checked: &Checked, returned: Vec<Target<'r>>) -> Vec<Target<'t>>
+    fn all_targets<'t, 'r: 't>(&mut self, graph: &Graph, returned: Vec<Target<'r>>) -> Vec<Target<'t>>
     where
         'call: 't,
     {
-        let outputs = &checked.decoded.file.kernel.graph.outputs;
+        let outputs = &graph.outputs;
+        if outputs.iter().all(|o| o.in_place.is_none()) {
+            return returned.into_iter().map(Target::shorter).collect();
+        }
         let mut returned = returned.into_iter().map(Target::shorter);
         let mut targets = Vec::with_capacity(outputs.len());
         for o in outputs {
@@ -296,20 +343,20 @@ impl<'call, O: Outputs> Call<'call, O> {
 
     pub(crate) fn run_ready(
         &mut self,
-        checked: &Checked,
+        decoded: &Decoded,
         ready: &Ready,
         targets: &mut [Target],
         stream: Option<&Arc<CudaStream>>,
         capturing: bool,
     ) -> Result<()> {
-        match (&ready.code, &checked.device.kind, stream) {
-            (Code::Cpu(program, prepared), _, _) => self.execute_on_cpu(checked, ready, program, prepared, targets),
-            (Code::Cuda(loaded), DeviceKind::Cuda(device), Some(stream)) => self.launch(checked, loaded, targets, device, stream, capturing),
-            _ => Err(Error::Plan { kernel: checked.decoded.file.kernel.name.clone() }),
+        match (&ready.code, stream) {
+            (Code::Cpu(program, prepared), _) => self.execute_on_cpu(decoded, ready, program, prepared, targets),
+            (Code::Cuda(loaded, device), Some(stream)) => self.launch(decoded, loaded, targets, device, stream, capturing),
+            _ => Err(Error::Plan { kernel: decoded.file.kernel.name.clone() }),
         }
     }
 
-    fn execute_on_cpu(&self, checked: &Checked, ready: &Ready, program: &cpu::Decoded, prepared: &cpu::Prepared, targets: &[Target]) -> Result<()> {
+    fn execute_on_cpu(&self, decoded: &Decoded, ready: &Ready, program: &cpu::Decoded, prepared: &cpu::Prepared, targets: &[Target]) -> Result<()> {
         let signed = |strides: &[usize]| strides.iter().map(|s| *s as i64).collect::<Vec<_>>();
         let strides: Vec<Vec<i64>> = self.arguments.iter().map(|a| a.as_tensor().map_or(vec![], |t| signed(&t.layout.strides))).collect();
         let inputs = self.arguments.iter().zip(&strides).map(|(a, strides)| match &a.kind {
@@ -320,7 +367,7 @@ impl<'call, O: Outputs> Call<'call, O> {
             }
         });
         let inputs: Vec<cpu::Argument> = inputs.collect();
-        let file = &checked.decoded.file;
+        let file = &decoded.file;
         // the executor orders its reads of an input and its writes by tiles; what it may not write over yet, it writes beside
         let in_place = file.kernel.graph.outputs.iter().any(|o| o.in_place.is_some());
         let beside = in_place && !reads_where_it_writes(&file.programs[ready.entry(file).program as usize]);
@@ -341,39 +388,50 @@ impl<'call, O: Outputs> Call<'call, O> {
 
     fn launch(
         &mut self,
-        checked: &Checked,
+        decoded: &Decoded,
         loaded: &Loaded,
         targets: &mut [Target],
         device: &CudaDevice,
         stream: &Arc<CudaStream>,
         capturing: bool,
     ) -> Result<()> {
-        let name = &checked.decoded.file.kernel.name;
-        let addresses: Vec<(u64, Vec<usize>)> = targets.iter().map(|t| (t.address, t.layout.strides.clone())).collect();
-        let outputs: Vec<Binding> = addresses.iter().map(|(address, strides)| Binding::Tensor { address: *address, strides }).collect();
-        let inputs: Vec<Binding> = self.arguments.iter().map(Argument::binding).collect();
-        // cudarc's events order this launch after other streams' uses; dropped, the guards record it for theirs
+        let name = &decoded.file.kernel.name;
+        // this launch comes after other streams' uses of its memory; of slices that are cudarc's own the guards tell others of it when they are dropped
         let mut guards: Vec<SyncOnDrop> = vec![];
-        if !capturing && stream.context().is_managing_stream_synchronization() {
-            for t in self.arguments.iter().filter_map(Argument::as_tensor) {
-                if let Place::Cuda { slice, .. } = &t.place {
-                    guards.push(slice.reading(stream))
-                }
-            }
-            for t in targets.iter_mut() {
-                if let TargetPlace::Cuda { slice, .. } = &mut t.place {
-                    guards.push(slice.writing(stream))
-                }
+        let events = stream.context().is_managing_stream_synchronization();
+        let ordering = || format!("ordering `{name}` after other streams");
+        for t in self.arguments.iter().filter_map(Argument::as_tensor) {
+            match &t.place {
+                _ if capturing => {}
+                Place::Cuda { uses: Some(uses), .. } => uses.read(stream).doing(ordering)?,
+                Place::Cuda { slice, .. } if events => guards.push(slice.reading(stream)),
+                _ => {}
             }
         }
+        let mut outputs: SmallVec<[(u64, &[usize]); 8]> = SmallVec::new();
+        for Target { address, layout, place, .. } in targets {
+            outputs.push((*address, &layout.strides));
+            match place {
+                _ if capturing => {}
+                TargetPlace::Cuda { uses: Some(uses), .. } => uses.write(stream).doing(ordering)?,
+                TargetPlace::Cuda { slice, .. } if events => guards.push(slice.writing(stream)),
+                _ => {}
+            }
+        }
+        let binding = |t: TensorRef| match t {
+            TensorRef::Input(i) => self.arguments.get(i.index()).map(Argument::binding),
+            TensorRef::Output(o) => outputs.get(o as usize).map(|(address, strides)| Binding::Tensor { address: *address, strides }),
+            TensorRef::Workspace(_) => None,
+        };
         let run = |scratch: &mut Scratch| {
             loaded.reserve(name, device, stream, scratch, capturing)?;
-            // SAFETY: the arguments were checked against the kernel, live at least until the launch, and cudarc defers their release
-            unsafe { loaded.launch(stream, &inputs, &outputs, scratch) }
+            // SAFETY: the arguments were checked against the kernel, live at least until the launch, and their release waits for it
+            unsafe { loaded.launch(stream, &binding, scratch) }
         };
         match &mut self.workspace {
+            _ if loaded.needs_nothing() => run(&mut Scratch::default()),
             Some(w) => run(&mut w.scratch),
-            None => checked.decoded.with_scratch(stream, run),
+            None => decoded.with_scratch(stream, run),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a call is asked before anything is planned: whether its arguments fit the kernel, whether what it writes shares memory with
 //! nothing else, and whether the conditions that the kernel asserts hold. Out: the extents and the device.
-use crate::argument::{ArgumentKind, Target, TensorArgument};
+use crate::argument::{ArgumentKind, Target};
 use crate::call::{Call, Checked};
 use crate::device::Device;
 use crate::embedded::Decoded;
@@ -17,7 +17,7 @@ impl<O: Outputs> Call<'_, O> {
         let decoded = self.kernel.decoded()?;
         let kernel = &decoded.file.kernel;
         let graph = &kernel.graph;
-        let instance = decoded.file.instances.iter().position(|i| i.types == self.types).ok_or_else(|| self.unknown_types(decoded))?;
+        let instance = decoded.file.instances.iter().position(|i| i.types[..] == self.types[..]).ok_or_else(|| self.unknown_types(decoded))?;
         let arguments = |message: String| Error::Arguments { kernel: kernel.name.clone(), message };
         if self.arguments.len() != graph.inputs.len() {
             return Err(arguments(format!("it takes {} arguments, {} were given", graph.inputs.len(), self.arguments.len())));
@@ -64,22 +64,31 @@ impl<O: Outputs> Call<'_, O> {
         }
         let extents = extent::solve(graph, &shapes).map_err(|source| Error::Extents { kernel: kernel.name.clone(), source: Box::new(source) })?;
         self.assert(kernel, &extents)?;
-        self.check_in_place(kernel)?;
         Ok(Checked { decoded, instance, extents, device: first.map_or(Device::cpu(), |f| f.1) })
     }
 
-    /// What is written in place shares memory with no other argument, nor with itself.
-    fn check_in_place(&self, kernel: &Kernel) -> Result<()> {
-        let names = || kernel.graph.inputs.iter().map(|i| i.name.as_str());
-        for (i, (output, target)) in names().zip(&self.arguments).enumerate().filter_map(|(i, (n, a))| Some((i, (n, a.target()?)))) {
-            let overlap = |a: (u64, u64), b: (u64, u64)| a.0 < b.1 && b.0 < a.1;
-            let others = names().zip(&self.arguments).enumerate().filter(|(j, _)| *j != i);
-            let mut tensors = others.filter_map(|(_, (n, a))| Some((n, a.as_tensor()?)));
-            if let Some((other, _)) = tensors.find(|(_, t)| overlap(t.bytes(), target.bytes())) {
-                return Err(Error::Aliased { kernel: kernel.name.clone(), output: output.into(), other: other.into() });
+    /// What is written shares memory with no other argument or target, nor with itself.
+    pub(crate) fn check_memory(&self, kernel: &Kernel, returned: &[Target]) -> Result<()> {
+        let overlap = |a: (u64, u64), b: (u64, u64)| a.0 < b.1 && b.0 < a.1;
+        let aliased = |output: &str, other: &str| Err(Error::Aliased { kernel: kernel.name.clone(), output: output.into(), other: other.into() });
+        let inputs = || self.arguments.iter().zip(&kernel.graph.inputs).enumerate().filter_map(|(i, (a, input))| Some((i, a.as_tensor()?.bytes(), input)));
+        // with the argument that it stands in place of
+        let in_place = self.arguments.iter().zip(&kernel.graph.inputs).enumerate();
+        let in_place = in_place.filter_map(|(i, (a, input))| a.target().map(|t| (Some(i), t.bytes(), &t.layout, &input.name)));
+        let outputs = kernel.graph.outputs.iter().filter(|o| o.in_place.is_none());
+        let written = in_place.chain(returned.iter().zip(outputs).map(|(t, o)| (None, t.bytes(), &t.layout, &o.name)));
+        for (own, bytes, layout, name) in written {
+            if let Some((_, _, other)) = inputs().find(|(i, b, _)| Some(*i) != own && overlap(*b, bytes)) {
+                return aliased(name, &other.name);
             }
-            if target.layout.overlaps_itself() {
-                return Err(Error::Overlap { kernel: kernel.name.clone(), output: output.into(), strides: target.layout.strides.clone() });
+            if layout.overlaps_itself() {
+                return Err(Error::Overlap { kernel: kernel.name.clone(), output: name.clone(), strides: layout.strides.to_vec() });
+            }
+        }
+        for (i, target) in returned.iter().enumerate() {
+            if let Some(j) = (0..i).find(|j| overlap(returned[*j].bytes(), target.bytes())) {
+                let name = |i: usize| kernel.graph.outputs.iter().filter(|o| o.in_place.is_none()).nth(i).map_or("", |o| &o.name);
+                return aliased(name(i), name(j));
             }
         }
         Ok(())
@@ -133,31 +142,17 @@ impl<O: Outputs> Call<'_, O> {
         }
     }
 
-    /// Targets have the outputs' shapes, are on the inputs' device, and share memory with nothing.
+    /// Targets have the outputs' shapes and are on the inputs' device.
     pub(crate) fn check_targets(&self, checked: &Checked, targets: &[Target]) -> Result<()> {
         let kernel = &checked.decoded.file.kernel;
-        let inputs: Vec<(&str, &TensorArgument)> =
-            self.arguments.iter().zip(&kernel.graph.inputs).filter_map(|(a, i)| Some((i.name.as_str(), a.as_tensor()?))).collect();
-        let aliased = |output: &str, other: &str| Error::Aliased { kernel: kernel.name.clone(), output: output.into(), other: other.into() };
-        let overlap = |a: (u64, u64), b: (u64, u64)| a.0 < b.1 && b.0 < a.1;
-        let outputs: Vec<_> = kernel.graph.outputs.iter().filter(|o| o.in_place.is_none()).collect();
-        for (i, (target, output)) in targets.iter().zip(&outputs).enumerate() {
+        let first = || self.arguments.iter().zip(&kernel.graph.inputs).find_map(|(a, i)| a.as_tensor().map(|_| i.name.as_str()));
+        for (target, output) in targets.iter().zip(kernel.graph.outputs.iter().filter(|o| o.in_place.is_none())) {
             let expected = extent::shape(&output.storage, &checked.extents);
             if !expected.iter().copied().eq(target.layout.shape.iter().map(|n| *n as i64)) {
-                return Err(Error::Target { kernel: kernel.name.clone(), output: output.name.clone(), expected, found: target.layout.shape.clone() });
+                return Err(Error::Target { kernel: kernel.name.clone(), output: output.name.clone(), expected, found: target.layout.shape.to_vec() });
             }
             if target.device() != checked.device {
-                let first = inputs.first().map_or("", |i| i.0);
-                return Err(self.on_two_devices(checked.decoded, first, &checked.device, &output.name, &target.device()));
-            }
-            if target.layout.overlaps_itself() {
-                return Err(Error::Overlap { kernel: kernel.name.clone(), output: output.name.clone(), strides: target.layout.strides.clone() });
-            }
-            if let Some((name, _)) = inputs.iter().find(|(_, t)| overlap(t.bytes(), target.bytes())) {
-                return Err(aliased(&output.name, name));
-            }
-            if let Some((_, other)) = targets[..i].iter().zip(&outputs).find(|(t, _)| overlap(t.bytes(), target.bytes())) {
-                return Err(aliased(&output.name, &other.name));
+                return Err(self.on_two_devices(checked.decoded, first().unwrap_or_default(), &checked.device, &output.name, &target.device()));
             }
         }
         Ok(())

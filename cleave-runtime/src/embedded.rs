@@ -2,9 +2,11 @@
 use crate::cpu;
 use crate::cuda::Scratch;
 use crate::device::Device;
+use crate::disk;
 use crate::error::{Error, Result};
+use crate::key::Key;
 use crate::ready::Ready;
-use crate::tuned::{Subject, Tuned, hash};
+use crate::tuned::{Subject, Tuned};
 use cleave_core::choose::Choice;
 use cleave_core::plan::PlanFile;
 use cudarc::driver::CudaStream;
@@ -12,6 +14,7 @@ use lru::LruCache;
 use once_cell::sync::OnceCell;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Plans kept for one kernel. A decode loop meets a new extent at every token; each costs a few kilobytes.
@@ -20,14 +23,17 @@ const PLANS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 pub struct Embedded {
     name: &'static str,
     bytes: &'static [u8],
+    /// Calls look whether the data are as their algorithms assume.
+    looks: bool,
     decoded: OnceCell<Option<Box<Decoded>>>,
 }
 
-/// What a plan depends on: instance, device, asked split, extents, facts of the tensors.
-pub(crate) type Key = Vec<u64>;
-
 pub(crate) struct Decoded {
     pub file: PlanFile,
+    /// Of each input whether it is a number that extents or assertions depend on.
+    pub asked: Vec<bool>,
+    /// How many outputs are not written in place.
+    pub returned: usize,
     /// Every program of every instance as the executor runs it, made when it is first chosen.
     programs: Vec<Vec<OnceCell<Arc<cpu::Decoded>>>>,
     plans: Mutex<LruCache<Key, Arc<Ready>>>,
@@ -40,11 +46,21 @@ pub(crate) struct Decoded {
     bytes: &'static [u8],
     /// Scratch memory of calls that bring none, by stream; a stream is kept alive with its memory.
     scratch: Mutex<HashMap<usize, (Arc<CudaStream>, Scratch)>>,
+    /// Calls that looked at what they assume.
+    pub looked: AtomicU64,
 }
 
 impl Embedded {
     pub const fn new(name: &'static str, bytes: &'static [u8]) -> Embedded {
-        Embedded { name, bytes, decoded: OnceCell::new() }
+        Embedded { name, bytes, looks: false, decoded: OnceCell::new() }
+    }
+    /// The first calls look whether the data are as assumed: the macro asks for it in debug builds of the user's crate.
+    pub const fn looking(mut self, looks: bool) -> Embedded {
+        self.looks = looks;
+        self
+    }
+    pub(crate) fn looks(&self) -> bool {
+        self.looks
     }
     /// Tells kernels of this process apart.
     pub(crate) fn record(&'static self) -> usize {
@@ -56,7 +72,13 @@ impl Embedded {
             let programs = file.instances.iter().map(|_| file.programs.iter().map(|_| OnceCell::new()).collect()).collect();
             let (plans, choices) = (Mutex::new(LruCache::new(PLANS)), Mutex::new(LruCache::new(PLANS)));
             let (tuned, menu) = Default::default();
-            Some(Box::new(Decoded { file, programs, plans, choices, tuned, menu, bytes: self.bytes, scratch: Mutex::default() }))
+            let kernel = &file.kernel;
+            let asserted = kernel.assertions.iter().flat_map(|a| a.predicate.clauses.iter().flatten()).flat_map(|a| a.all_tables()).map(|t| t.input.index());
+            let mut asked: Vec<bool> = kernel.graph.inputs.iter().map(|i| i.extent.is_some()).collect();
+            asserted.filter_map(|i| asked.get_mut(i).map(|a| *a = true)).for_each(drop);
+            let returned = kernel.graph.outputs.iter().filter(|o| o.in_place.is_none()).count();
+            let looked = AtomicU64::new(0);
+            Some(Box::new(Decoded { file, asked, returned, programs, plans, choices, tuned, menu, bytes: self.bytes, scratch: Mutex::default(), looked }))
         };
         self.decoded.get_or_init(decode).as_deref().ok_or_else(|| Error::Plan { kernel: self.name.into() })
     }
@@ -86,7 +108,7 @@ impl Decoded {
     }
     /// Lends the choices that were timed on devices of this kind.
     pub fn tuned<T>(&self, device: &Device, work: impl FnOnce(&mut Tuned, &Subject) -> T) -> T {
-        let menu = *self.menu.get_or_init(|| hash(self.bytes));
+        let menu = *self.menu.get_or_init(|| disk::hash(self.bytes));
         let subject = Subject { kernel: &self.file.kernel.name, menu, device: device.product() };
         let mut all = self.tuned.lock().unwrap_or_else(PoisonError::into_inner);
         work(all.entry(subject.device.to_string()).or_insert_with(|| Tuned::load(&subject)), &subject)

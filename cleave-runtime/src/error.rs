@@ -11,6 +11,11 @@ pub enum Error {
     /// An `assert!` in the kernel's body does not hold.
     #[error("`{kernel}` asserts `{condition}`{message}, but {values}")]
     Assertion { kernel: String, condition: String, message: String, values: String },
+    /// What the kernel assumes of its inputs does not hold of those of this call. Only debug builds look.
+    #[error(
+        "`{kernel}` assumes `{assumption}`, but {place} the left side is {left} and the right side {right}; without its `assume!` the kernel is right for any data"
+    )]
+    Assumption { kernel: String, assumption: String, place: String, left: f64, right: f64 },
     /// A generic parameter has a type that the kernel was not built for.
     #[error("`{kernel}` is not built for {parameter} = {found}, only for {built}; add {found} to `dtypes({parameter} = ..)`")]
     Types { kernel: String, parameter: String, found: String, built: String },
@@ -48,6 +53,9 @@ pub enum Error {
     /// A call during stream capture would have to allocate or load.
     #[error("`{kernel}` is not loaded for these shapes yet, and the stream is capturing; call `.prepare()` before the capture begins")]
     Capture { kernel: String },
+    /// A call during stream capture that asks for new outputs.
+    #[error("`{kernel}`: outputs cannot be allocated while the stream is capturing; use `run_into` with tensors that are there")]
+    CaptureOutput { kernel: String },
     #[error("`{kernel}` writes `{argument}` in place, so it cannot be run many times on the same arguments; tuning it is not possible")]
     Tune { kernel: String, argument: String },
     #[error("NVRTC could not compile `{kernel}`: {log}")]

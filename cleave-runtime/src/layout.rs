@@ -1,19 +1,23 @@
 //! Shapes and strides: where the elements of a tensor lie in its memory. Every layout stays within the memory that it was
 //! made for, so that no view can reach beyond it.
 use crate::error::Error;
+use smallvec::SmallVec;
 use std::ops::Range;
+
+/// Sizes or strides; of up to six dimensions without an allocation.
+pub(crate) type Dims = SmallVec<[usize; 6]>;
 
 /// Offset, sizes and strides of a strided tensor, in elements.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Layout {
     pub offset: usize,
-    pub shape: Vec<usize>,
-    pub strides: Vec<usize>,
+    pub shape: Dims,
+    pub strides: Dims,
 }
 
 /// The strides of contiguous rows: the last dimension has stride 1.
-pub(crate) fn row_major(shape: &[usize]) -> Vec<usize> {
-    let mut strides = vec![1; shape.len()];
+pub(crate) fn row_major(shape: &[usize]) -> Dims {
+    let mut strides = Dims::from_elem(1, shape.len());
     for d in (1..shape.len()).rev() {
         strides[d - 1] = strides[d] * shape[d].max(1)
     }
@@ -28,7 +32,7 @@ pub(crate) fn count(shape: &[usize]) -> Option<usize> {
 impl Layout {
     pub fn contiguous(shape: &[usize]) -> Result<Layout, Error> {
         match count(shape) {
-            Some(n) if n <= isize::MAX as usize / 8 => Ok(Layout { offset: 0, shape: shape.to_vec(), strides: row_major(shape) }),
+            Some(n) if n <= isize::MAX as usize / 8 => Ok(Layout { offset: 0, shape: shape.into(), strides: row_major(shape) }),
             _ => Err(Error::Shape(format!("a tensor of shape {shape:?} does not fit in memory"))),
         }
     }
@@ -37,7 +41,7 @@ impl Layout {
         if shape.len() != strides.len() {
             return Err(Error::Shape(format!("{} sizes but {} strides", shape.len(), strides.len())));
         }
-        let layout = Layout { offset: 0, shape: shape.to_vec(), strides: strides.to_vec() };
+        let layout = Layout { offset: 0, shape: shape.into(), strides: strides.into() };
         match layout.span() {
             Some(n) if n <= len => Ok(layout),
             _ => Err(Error::Shape(format!("shape {shape:?} with strides {strides:?} reaches beyond its {len} elements"))),
@@ -58,7 +62,10 @@ impl Layout {
     }
     /// Whether two positions may share an element. Sorted by stride, each dimension must step over all the inner ones.
     pub fn overlaps_itself(&self) -> bool {
-        let mut dims: Vec<(usize, usize)> = self.strides.iter().copied().zip(self.shape.iter().copied()).filter(|d| d.1 > 1).collect();
+        if self.is_contiguous() {
+            return false;
+        }
+        let mut dims: SmallVec<[(usize, usize); 6]> = self.strides.iter().copied().zip(self.shape.iter().copied()).filter(|d| d.1 > 1).collect();
         dims.sort_unstable();
         let mut reach = 0;
         self.len() > 0
@@ -83,7 +90,7 @@ impl Layout {
         Ok(self)
     }
     pub fn permute(self, order: &[usize]) -> Result<Layout, Error> {
-        let mut sorted = order.to_vec();
+        let mut sorted = Dims::from(order);
         sorted.sort_unstable();
         if !sorted.iter().copied().eq(0..self.shape.len()) {
             return Err(Error::Shape(format!("{order:?} is no order of {} dimensions", self.shape.len())));
@@ -98,7 +105,7 @@ impl Layout {
         if !self.is_contiguous() {
             return Err(Error::Shape(format!("only a contiguous tensor can be reshaped, this one has shape {:?} and strides {:?}", self.shape, self.strides)));
         }
-        Ok(Layout { offset: self.offset, shape: shape.to_vec(), strides: row_major(shape) })
+        Ok(Layout { offset: self.offset, shape: shape.into(), strides: row_major(shape) })
     }
     /// Calls `f(position in row-major order, offset, length)` for each run of elements that are adjacent in memory.
     pub fn runs(&self, mut f: impl FnMut(usize, usize, usize)) {

@@ -1,9 +1,10 @@
 //! Owned memory of a tensor: aligned bytes of the host, or a slice of a CUDA device with its address.
-use crate::cuda::{CudaDevice, address_of};
+use crate::cuda::{CudaDevice, Uses, address_of};
 use crate::element::Element;
 use crate::error::{Doing, Error, Result};
-use cudarc::driver::{CudaSlice, CudaStream};
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -53,11 +54,33 @@ impl<T> Drop for HostMemory<T> {
     }
 }
 
-/// Elements of a CUDA device. The address is read once, when the memory is made: later uses need no event then.
+/// Elements of a CUDA device, with their address and the streams that use them.
 pub(crate) struct CudaMemory<T> {
-    pub slice: CudaSlice<T>,
+    pub slice: ManuallyDrop<CudaSlice<T>>,
     pub address: u64,
     pub device: CudaDevice,
+    pub uses: Uses,
+}
+
+impl<T> CudaMemory<T> {
+    /// Takes over a slice.
+    pub fn of(device: &CudaDevice, mut slice: CudaSlice<T>) -> Self {
+        let home = slice.stream().clone();
+        // from here on its uses are told by `uses`: those before, which cudarc's events tell, are waited for now
+        let _ = slice.device_ptr_mut(&home);
+        CudaMemory { address: address_of(&slice), slice: ManuallyDrop::new(slice), device: *device, uses: Uses::new(&home) }
+    }
+}
+
+impl<T> Drop for CudaMemory<T> {
+    fn drop(&mut self) {
+        // memory that some stream may still use, and that cannot be waited for, is kept rather than given to the next tensor
+        match self.uses.write(self.slice.stream()) {
+            // SAFETY: it is not used again
+            Ok(()) => unsafe { ManuallyDrop::drop(&mut self.slice) },
+            Err(e) => self.slice.context().record_err::<()>(Err(e)),
+        }
+    }
 }
 
 impl<T: Element> CudaMemory<T> {
@@ -66,17 +89,17 @@ impl<T: Element> CudaMemory<T> {
         let bytes = len.saturating_mul(size_of::<T>());
         // SAFETY: whoever asks for it writes it before it is read
         let slice = unsafe { stream.alloc::<T>(len.max(1)) }.map_err(|e| device.allocation_error(e, bytes))?;
-        Ok(CudaMemory { address: address_of(&slice), slice, device: device.clone() })
+        Ok(Self::of(device, slice))
     }
     pub fn zeros(device: &CudaDevice, stream: &Arc<CudaStream>, len: usize) -> Result<Self> {
         let mut memory = Self::uninit(device, stream, len)?;
-        stream.memset_zeros(&mut memory.slice).doing(|| "setting memory to zero".into())?;
+        stream.memset_zeros(&mut *memory.slice).doing(|| "setting memory to zero".into())?;
         Ok(memory)
     }
     pub fn from_slice(device: &CudaDevice, data: &[T]) -> Result<Self> {
         let mut memory = Self::uninit(device, device.stream(), data.len())?;
         if !data.is_empty() {
-            device.stream().memcpy_htod(data, &mut memory.slice).doing(|| "copying to the device".into())?
+            device.stream().memcpy_htod(data, &mut *memory.slice).doing(|| "copying to the device".into())?
         }
         Ok(memory)
     }

@@ -1,5 +1,6 @@
 //! A plan as a user sees it: what would run for a call, and why.
 use crate::device::Device;
+use cleave_core::assumption::Assumption;
 use cleave_core::choose::Choice;
 use cleave_core::device::Target;
 use cleave_core::plan::{Entry, PlanFile};
@@ -12,6 +13,12 @@ pub struct Plan {
     pub kernel: String,
     /// The name of the algorithm: `source`, or what distinguishes it.
     pub algorithm: String,
+    /// The rules that lead to it, each once, in order of use; none to the source.
+    pub rules: Vec<String>,
+    /// The hash of the chain of their applications: [`chain`](cleave_core::kernel::Algorithm::chain).
+    pub chain: u64,
+    /// What the algorithm takes for true of the inputs: `assume!` statements of the kernel.
+    pub assumptions: Vec<String>,
     /// The name of the tile program.
     pub program: String,
     pub target: Target,
@@ -45,7 +52,14 @@ impl Plan {
         let graph = &file.kernel.graph;
         let entry = &entries[choice.entry];
         let program = &file.programs[entry.program as usize];
-        let algorithm = |program: u32| file.algorithms[file.programs[program as usize].algorithm as usize].name.clone();
+        let algorithm_of = |program: u32| &file.algorithms[file.programs[program as usize].algorithm as usize];
+        let algorithm = |program: u32| algorithm_of(program).name.clone();
+        let mut rules: Vec<String> = vec![];
+        for step in algorithm_of(entry.program).derivation.iter().filter(|s| !s.assumed) {
+            if !rules.contains(&step.rule) {
+                rules.push(step.rule.clone())
+            }
+        }
         let name = |d: &Dim| {
             let names = d.axes.iter().map(|a| graph.axes.get(a.0 as usize).map_or("?", |a| &a.name)).collect::<Vec<_>>().join(" ");
             if d.axes.len() > 1 { format!("({names})") } else { names }
@@ -60,6 +74,9 @@ impl Plan {
         Plan {
             kernel: file.kernel.name.clone(),
             algorithm: algorithm(entry.program),
+            rules,
+            chain: algorithm_of(entry.program).chain(),
+            assumptions: file.assumed(entry).map(Assumption::to_string).collect(),
             program: program.name.clone(),
             target: entry.target,
             device: device.model().name.clone(),
@@ -106,6 +123,10 @@ impl fmt::Display for Plan {
         let extents = self.extents.iter().map(|(a, n)| format!("{a}={n}")).collect::<Vec<_>>().join(" ");
         writeln!(f, "{} at {extents} on {}, by {target}", self.kernel, self.device)?;
         writeln!(f, "  algorithm {}; program {}", self.algorithm, self.program)?;
+        if !self.rules.is_empty() {
+            writeln!(f, "  by {} (chain {:016x})", self.rules.join(", "), self.chain)?
+        }
+        self.assumptions.iter().try_for_each(|a| writeln!(f, "  assuming {a}"))?;
         for (l, (tiles, pieces)) in self.tiles.iter().zip(&self.pieces).enumerate() {
             for (p, (tiles, pieces)) in tiles.iter().zip(pieces).enumerate() {
                 let tiles = tiles.iter().map(|(a, n)| format!("{a}:{n}")).collect::<Vec<_>>().join(" ");

@@ -1,6 +1,6 @@
 //! A choice made ready to run: what the plan cache holds.
 use crate::cpu;
-use crate::cuda::{Loaded, Usable};
+use crate::cuda::{CudaDevice, Loaded, Usable};
 use crate::device::{Device, DeviceKind};
 use crate::embedded::{Decoded, Embedded};
 use crate::error::{Error, Result};
@@ -18,7 +18,7 @@ pub(crate) struct Ready {
 
 pub(crate) enum Code {
     Cpu(Arc<cpu::Decoded>, cpu::Prepared),
-    Cuda(Loaded),
+    Cuda(Loaded, CudaDevice),
 }
 
 impl Ready {
@@ -41,7 +41,7 @@ impl Ready {
                 let prepared = program.prepare(&entry.tiles, choice.split() as usize, extents);
                 Code::Cpu(program, prepared.map_err(|source| Error::Execute { kernel: file.kernel.name.clone(), source })?)
             }
-            DeviceKind::Cuda(cuda) => Code::Cuda(Loaded::new(cuda, file, kernel.record(), instance, entry, &choice.pieces, extents)?),
+            DeviceKind::Cuda(cuda) => Code::Cuda(Loaded::new(cuda, file, kernel.record(), instance, entry, &choice.pieces, extents)?, *cuda),
         };
         let ready = Ready { instance, choice, extents: extents.to_vec(), code };
         crate::log::log(|| ready.plan(file, device).to_string());

@@ -78,7 +78,7 @@ impl<T: Element> Tensor<T> {
         if layout.len() > slice.len() {
             return Err(Error::Shape(format!("{} elements do not make a tensor of shape {shape:?}", slice.len())));
         }
-        Ok(Tensor { memory: Memory::Cuda(CudaMemory { address: crate::cuda::address_of(&slice), slice, device }), layout })
+        Ok(Tensor { memory: Memory::Cuda(CudaMemory::of(&device, slice)), layout })
     }
     pub fn shape(&self) -> &[usize] {
         &self.layout.shape
@@ -97,20 +97,20 @@ impl<T: Element> Tensor<T> {
     pub fn device(&self) -> Device {
         match &self.memory {
             Memory::Host(_) => Device::cpu(),
-            Memory::Cuda(c) => Device { kind: DeviceKind::Cuda(c.device.clone()) },
+            Memory::Cuda(c) => Device { kind: DeviceKind::Cuda(c.device) },
         }
     }
     pub fn view(&self) -> View<'_, T> {
         let source = match &self.memory {
             Memory::Host(h) => Source::host(h.as_slice()),
-            Memory::Cuda(c) => Source::Cuda { slice: &c.slice, address: c.address, device: c.device.clone() },
+            Memory::Cuda(c) => Source::Cuda { slice: &c.slice, uses: Some(&c.uses), address: c.address, device: c.device },
         };
         View { source, layout: self.layout.clone() }
     }
     pub fn view_mut(&mut self) -> ViewMut<'_, T> {
         let source = match &mut self.memory {
             Memory::Host(h) => SourceMut::host(h.as_mut_slice()),
-            Memory::Cuda(c) => SourceMut::Cuda { address: c.address, device: c.device.clone(), slice: &mut c.slice },
+            Memory::Cuda(c) => SourceMut::Cuda { address: c.address, device: c.device, slice: &mut c.slice, uses: Some(&c.uses) },
         };
         ViewMut { source, layout: self.layout.clone() }
     }

@@ -29,7 +29,7 @@ impl<'call, O: Outputs> Call<'call, O> {
         if let Some(argument) = self.written_in_place(&checked) {
             return Err(Error::Tune { kernel: checked.decoded.file.kernel.name.clone(), argument: argument.into() });
         }
-        let stream = self.cuda_stream(&checked)?;
+        let stream = self.cuda_stream(checked.decoded)?;
         let mut outputs = self.allocate(&checked, stream.as_ref())?;
         let ready = self.tune_into(&checked, &mut outputs.targets(), stream.as_ref())?;
         Ok(ready.plan(&checked.decoded.file, &checked.device))
@@ -37,7 +37,7 @@ impl<'call, O: Outputs> Call<'call, O> {
 
     /// Writes to `targets` many times.
     pub(crate) fn tune_into(&mut self, checked: &Checked, targets: &mut [Target], stream: Option<&Arc<CudaStream>>) -> Result<Arc<Ready>> {
-        let question = self.question(checked, Some(targets));
+        let (question, key) = (self.question(checked, Some(targets)), self.key(checked.decoded, targets));
         let file = &checked.decoded.file;
         let model = checked.device.model();
         let mut offers = self.with_wanted(checked, &question, |wanted| wanted.ask(file, |request| candidates(file, request, model)))?;
@@ -52,7 +52,7 @@ impl<'call, O: Outputs> Call<'call, O> {
                 let choice = wanted.ask(file, |request| insist(file, request, &offer))?;
                 Ready::of(self.kernel, checked.decoded, wanted, choice)
             })?;
-            let seconds = clock.median(|| self.run_ready(checked, &ready, targets, stream, false))?;
+            let seconds = clock.median(|| self.run_ready(checked.decoded, &ready, targets, stream, false))?;
             log(|| {
                 format!("{}: entry {}, split {}: {:.1} us, estimated {:.1} us", file.kernel.name, offer.entry, offer.pieces, seconds * 1e6, offer.seconds * 1e6)
             });
@@ -64,7 +64,7 @@ impl<'call, O: Outputs> Call<'call, O> {
         let (_, ready, offer) = best.ok_or_else(|| Error::Plan { kernel: file.kernel.name.clone() })?;
         checked.decoded.tuned(&checked.device, |tuned, subject| tuned.put(subject, question.class(), offer));
         checked.decoded.remember(question.nearby(), ready.choice.clone());
-        checked.decoded.cache(question.key, ready.clone());
+        key.into_iter().for_each(|key| checked.decoded.cache(key, ready.clone()));
         Ok(ready)
     }
 }

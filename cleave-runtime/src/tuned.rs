@@ -1,6 +1,7 @@
 //! Choices that were timed. In memory by bucket of extents; on disk a text file for each kernel, menu and device, so that the next
 //! process starts with them. A file that is damaged or foreign is ignored, with a line in the log; none is ever needed.
-use crate::embedded::Key;
+use crate::disk;
+use crate::key::Key;
 use crate::log::log;
 use cleave_core::choose::Alternative;
 use once_cell::sync::Lazy;
@@ -9,12 +10,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// `CLEAVE_TUNED`, else `cleave/tuned` in the user's folder of caches; without either nothing outlives the process.
-static FOLDER: Lazy<Option<PathBuf>> = Lazy::new(|| {
-    let folder = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let caches = || folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
-    folder("CLEAVE_TUNED").or_else(|| Some(caches()?.join("cleave").join("tuned")))
-});
+/// `CLEAVE_TUNED`, else `cleave/tuned` in the user's folder of caches.
+static FOLDER: Lazy<Option<PathBuf>> = Lazy::new(|| disk::folder("CLEAVE_TUNED", "tuned"));
 
 /// `CLEAVE_TUNE=1`: every plan that is not known yet is tuned at its first use.
 pub(crate) static ALWAYS: Lazy<bool> = Lazy::new(|| std::env::var_os("CLEAVE_TUNE").is_some_and(|v| !v.is_empty() && v != "0"));
@@ -35,17 +32,12 @@ pub(crate) struct Tuned {
     choices: BTreeMap<Key, Alternative>,
 }
 
-/// FNV-1a.
-pub(crate) fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf29ce484222325, |h, b| (h ^ *b as u64).wrapping_mul(0x100000001b3))
-}
-
 impl Subject<'_> {
     fn header(&self) -> String {
         format!("cleave tuned 1 kernel {} menu {:016x} device {}", self.kernel, self.menu, self.device)
     }
     fn path(&self, folder: &Path) -> PathBuf {
-        folder.join(format!("{}-{:016x}.txt", self.kernel, hash(self.header().as_bytes())))
+        folder.join(format!("{}-{:016x}.txt", self.kernel, disk::hash(self.header().as_bytes())))
     }
 }
 
@@ -79,9 +71,7 @@ impl Tuned {
         }
         self.choices.insert(key, choice);
         let path = subject.path(folder);
-        let unfinished = path.with_extension(format!("{}", std::process::id()));
-        let written = fs::create_dir_all(folder).and_then(|()| fs::write(&unfinished, self.print(subject))).and_then(|()| fs::rename(&unfinished, &path));
-        if let Err(e) = written {
+        if let Err(e) = disk::replace(&path, &self.print(subject)) {
             log(|| format!("tuned choices are not kept: {}: {e}", path.display()))
         }
     }

@@ -1,5 +1,5 @@
 //! Borrowed tensors: of a [`Tensor`], of a slice of the host, of a slice of cudarc.
-use crate::cuda::{CudaDevice, address_of};
+use crate::cuda::{CudaDevice, Uses, address_of};
 use crate::device::{Device, DeviceKind};
 use crate::element::Element;
 use crate::error::{Doing, Error, Result};
@@ -11,17 +11,17 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// Memory that a view reads.
+/// Memory that a view reads. Where a tensor of ours owns it, `uses` tells the streams that use it, else the slice's own events do.
 #[derive(Clone)]
 pub(crate) enum Source<'a, T> {
     Host { pointer: NonNull<T>, len: usize, marker: PhantomData<&'a [T]> },
-    Cuda { slice: &'a CudaSlice<T>, address: u64, device: CudaDevice },
+    Cuda { slice: &'a CudaSlice<T>, uses: Option<&'a Uses>, address: u64, device: CudaDevice },
 }
 
 /// Memory that a view writes.
 pub(crate) enum SourceMut<'a, T> {
     Host { pointer: NonNull<T>, len: usize, marker: PhantomData<&'a mut [T]> },
-    Cuda { slice: &'a mut CudaSlice<T>, address: u64, device: CudaDevice },
+    Cuda { slice: &'a mut CudaSlice<T>, uses: Option<&'a Uses>, address: u64, device: CudaDevice },
 }
 
 // SAFETY: they are borrows of memory whose elements are `Send` and `Sync`
@@ -63,7 +63,7 @@ impl<'a, T: Element> View<'a, T> {
     /// Memory of a CUDA device under a shape and strides (in elements), which must stay within it.
     pub fn from_cuda(slice: &'a CudaSlice<T>, shape: &[usize], strides: &[usize]) -> Result<Self> {
         let device = CudaDevice::of(slice.context())?;
-        Ok(View { layout: Layout::strided(shape, strides, slice.len())?, source: Source::Cuda { slice, address: address_of(slice), device } })
+        Ok(View { layout: Layout::strided(shape, strides, slice.len())?, source: Source::Cuda { slice, uses: None, address: address_of(slice), device } })
     }
     /// Host memory that another library owns.
     ///
@@ -91,7 +91,7 @@ impl<'a, T: Element> View<'a, T> {
     pub fn device(&self) -> Device {
         match &self.source {
             Source::Host { .. } => Device::cpu(),
-            Source::Cuda { device, .. } => Device { kind: DeviceKind::Cuda(device.clone()) },
+            Source::Cuda { device, .. } => Device { kind: DeviceKind::Cuda(*device) },
         }
     }
     /// The elements in row-major order.
@@ -103,12 +103,13 @@ impl<'a, T: Element> View<'a, T> {
                 let data = unsafe { std::slice::from_raw_parts(pointer.as_ptr(), *len) };
                 self.layout.runs(|at, offset, n| out[at..at + n].copy_from_slice(&data[offset..offset + n]))
             }
-            Source::Cuda { slice, .. } => {
+            Source::Cuda { slice, uses, .. } => {
                 // the span in one copy, then the elements of it: a copy for each run would cost a call of the driver each
                 let span = self.layout.span().unwrap_or(0);
                 if span > 0 {
                     let part = slice.slice(self.layout.offset..self.layout.offset + span);
                     let stream = slice.stream();
+                    uses.map_or(Ok(()), |u| u.read(stream)).doing(|| "copying to the host".into())?;
                     let data = stream.clone_dtoh(&part).doing(|| "copying to the host".into())?;
                     stream.synchronize().doing(|| "copying to the host".into())?;
                     let base = self.layout.offset;
@@ -132,7 +133,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
     /// See [`View::from_cuda`].
     pub fn from_cuda(slice: &'a mut CudaSlice<T>, shape: &[usize], strides: &[usize]) -> Result<Self> {
         let device = CudaDevice::of(slice.context())?;
-        Ok(ViewMut { layout: Layout::strided(shape, strides, slice.len())?, source: SourceMut::Cuda { address: address_of(slice), slice, device } })
+        Ok(ViewMut { layout: Layout::strided(shape, strides, slice.len())?, source: SourceMut::Cuda { address: address_of(slice), slice, uses: None, device } })
     }
     /// Host memory that another library owns.
     ///
@@ -160,7 +161,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
     pub fn device(&self) -> Device {
         match &self.source {
             SourceMut::Host { .. } => Device::cpu(),
-            SourceMut::Cuda { device, .. } => Device { kind: DeviceKind::Cuda(device.clone()) },
+            SourceMut::Cuda { device, .. } => Device { kind: DeviceKind::Cuda(*device) },
         }
     }
     /// Writes the elements of a tensor of the same shape.
@@ -177,8 +178,9 @@ impl<'a, T: Element> ViewMut<'a, T> {
                 self.layout.runs(|at, offset, n| target[offset..offset + n].copy_from_slice(&data[at..at + n]));
                 Ok(())
             }
-            SourceMut::Cuda { slice, .. } => {
+            SourceMut::Cuda { slice, uses, .. } => {
                 let stream = slice.stream().clone();
+                uses.map_or(Ok(()), |u| u.write(&stream)).doing(|| "copying to the device".into())?;
                 let mut done = Ok(());
                 self.layout.runs(|at, offset, n| {
                     if done.is_ok() {

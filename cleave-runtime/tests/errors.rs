@@ -31,6 +31,7 @@ fn plan_file() -> PlanFile {
         params: vec![Param { name: "T".into(), types: vec![DType::F32, DType::F16] }],
         bounds: vec![],
         assertions: vec![],
+        assumptions: vec![],
     };
     let programs = vec![cleave_core::schedule::programs(0, &graph, &[]).swap_remove(0)];
     let entry = Entry {
@@ -45,7 +46,7 @@ fn plan_file() -> PlanFile {
         version: VERSION,
         key: 0,
         kernel,
-        algorithms: vec![Algorithm { name: "source".into(), graph, cost: Cost::default(), derivation: vec![] }],
+        algorithms: vec![Algorithm { name: "source".into(), graph, cost: Cost::default(), derivation: vec![], assumptions: vec![] }],
         programs,
         instances,
     }

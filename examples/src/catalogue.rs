@@ -1,5 +1,6 @@
 //! Every kernel of this package with what its build found.
 use crate::bench::kernels as bench;
+use crate::facts;
 use crate::kernels as model;
 use crate::variants;
 use anyhow::Result;
@@ -13,6 +14,8 @@ pub fn plan_files() -> Result<Vec<&'static PlanFile>> {
     let i = &Tensor::<i32>::zeros(&Device::cpu(), &[0])?;
     let files = [
         model::attention(x, x, x, i, 1.0).file(),
+        model::attention_step(x, x, x, x, x, i, 1.0).file(),
+        model::append(x, x).file(),
         model::norm_qkv(x, x, x, x, x, x, x, 1.0).file(),
         model::project_add(x, x, x).file(),
         model::norm_swiglu(x, x, x, x, 1.0).file(),
@@ -34,6 +37,7 @@ pub fn plan_files() -> Result<Vec<&'static PlanFile>> {
         variants::strided(x, x, x).file(),
         variants::differential(x, x, x, x).file(),
         variants::latent(x, x, x, x, x).file(),
+        facts::project_twice(x, x).file(),
         bench::product(x, x).file(),
         bench::product_product(x, x, x).file(),
         bench::product_rowsum(x, x).file(),

@@ -16,6 +16,29 @@ pub fn attention<T>(
     (sum::<N>(softmax::<N>(s) * v), logsumexp::<N>(s))
 }
 
+/// Attention of one new token a sequence, over a cache of which `len[b]` rows are filled and over the token itself: its key and value, which are not in the
+/// cache yet, are one more term of both sums, as an attention sink is of one. Scores are taken less the token's own, whose weight is then 1.
+#[cleave::kernel(dtypes(T = f16, bf16, f32), bound(D <= 256, E <= 256))]
+pub fn attention_step<T>(
+    q: Tensor<T, B, (K, G), D>,
+    k: Tensor<T, B, K, N, D>,
+    v: Tensor<T, B, K, N, E>,
+    own_k: Tensor<T, B, K, D>,
+    own_v: Tensor<T, B, K, E>,
+    len: Tensor<i32, B>,
+    scale: f32,
+) -> Tensor<T, B, (K, G), E> {
+    let own = sum::<D>(q * own_k) * scale;
+    let cached = exp(mask(sum::<D>(q * k) * scale - own, index::<N>() < len));
+    (sum::<N>(cached * v) + own_v) / (sum::<N>(cached) + 1.0)
+}
+
+/// New rows of every layer's keys and values, put where they are to stay.
+#[cleave::kernel(dtypes(T = f16, bf16, f32))]
+pub fn append<T>(keys: Tensor<T, L, M, J>, values: Tensor<T, L, M, J>) -> (Tensor<T, L, M, J>, Tensor<T, L, M, J>) {
+    (keys, values)
+}
+
 /// RMSNorm and the three projections of an attention layer. Queries (`H` heads) and keys (`K` heads) are turned by their
 /// positions: neighbouring channels are the `F` pairs of RoPE, row `m` of the tables belongs to token `m`.
 #[cleave::kernel(dtypes(T = f16, bf16, f32), factor(P = 2))]

@@ -1,52 +1,34 @@
-//! SmolLM2 as Cleave kernels: token ids in, logits out. Every tensor operation of the layers is a kernel; the host looks up the embedding's rows.
-//!
-//! One sequence at a time. Activations are stored token by token, `[M, channels]`; what splits a row into heads is a view. A layer's
-//! keys and values go straight to their rows of the cache, whose unused rest is never read.
-use crate::kernels::{attention, norm_logits, norm_qkv, norm_swiglu, project_add};
+//! SmolLM2's weights on a device, and how its tables are made. [`Session`](crate::session::Session) runs it.
+use crate::session::Session;
 use crate::weights::{Config, Gguf};
 use anyhow::{Result, ensure};
-use cleave::{Device, Element, Tensor, View};
+use cleave::{Device, Element, Tensor};
+use std::ops::Range;
 
-/// The weights on a device.
 pub struct Model<T> {
-    config: Config,
-    device: Device,
+    pub config: Config,
+    pub(crate) device: Device,
     /// A row for each token, on the host.
     rows: Vec<T>,
     /// The same on the device: the logits' weights are tied to it.
-    embedding: Tensor<T>,
-    norm: Tensor<T>,
-    layers: Vec<Layer<T>>,
-    /// RoPE's tables `[context, head_dim / 2]`.
-    cos: Tensor<f32>,
-    sin: Tensor<f32>,
+    pub(crate) embedding: Tensor<T>,
+    pub(crate) norm: Tensor<T>,
+    pub(crate) layers: Vec<Layer<T>>,
+    /// RoPE's tables `[context, head_dim / 2]`, on the host.
+    cos: Vec<f32>,
+    sin: Vec<f32>,
 }
 
-struct Layer<T> {
-    attention_norm: Tensor<T>,
-    query: Tensor<T>,
-    key: Tensor<T>,
-    value: Tensor<T>,
-    output: Tensor<T>,
-    mlp_norm: Tensor<T>,
-    gate: Tensor<T>,
-    up: Tensor<T>,
-    down: Tensor<T>,
-}
-
-/// Keys and values of the tokens seen so far, for each layer `[capacity, kv_heads, head_dim]`.
-pub struct Cache<T> {
-    keys: Vec<Tensor<T>>,
-    values: Vec<Tensor<T>>,
-    filled: usize,
-    capacity: usize,
-}
-
-/// Which tokens' logits are wanted.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Rows {
-    Last,
-    Every,
+pub(crate) struct Layer<T> {
+    pub attention_norm: Tensor<T>,
+    pub query: Tensor<T>,
+    pub key: Tensor<T>,
+    pub value: Tensor<T>,
+    pub output: Tensor<T>,
+    pub mlp_norm: Tensor<T>,
+    pub gate: Tensor<T>,
+    pub up: Tensor<T>,
+    pub down: Tensor<T>,
 }
 
 impl<T: Element> Model<T> {
@@ -74,69 +56,32 @@ impl<T: Element> Model<T> {
         };
         let layers = (0..config.layers).map(layer).collect::<Result<Vec<_>>>()?;
         let norm = read("output_norm.weight", &[hidden])?;
-        let table = |f: fn(f32) -> f32| Tensor::from_slice_on(device, &rope_table(&config, f), &[config.context, config.head_dim / 2]);
-        Ok(Model { config, device: device.clone(), rows, embedding, norm, layers, cos: table(f32::cos)?, sin: table(f32::sin)? })
+        let (cos, sin) = (rope_table(&config, f32::cos), rope_table(&config, f32::sin));
+        Ok(Model { config, device: device.clone(), rows, embedding, norm, layers, cos, sin })
     }
 
-    /// Runs `tokens`, which follow those in the cache, and adds them to it. Gives the logits after the last of them, or after every one: `[tokens, vocabulary]`.
-    pub fn forward(&self, cache: &mut Cache<T>, tokens: &[u32], wanted: Rows) -> Result<Vec<f32>> {
-        let Config { hidden, query_heads, kv_heads, head_dim, vocabulary, epsilon, .. } = self.config;
-        let (count, new) = (tokens.len(), cache.filled..cache.filled + tokens.len());
-        ensure!(count > 0, "there are no tokens to run");
-        ensure!(new.end <= cache.capacity, "{} tokens do not fit the cache of {}", new.end, cache.capacity);
-        let mut x = self.embed(tokens)?;
-        let len = Tensor::from_slice_on(&self.device, &[new.end as i32], &[1])?;
-        let (cos, sin) = (self.cos.slice(0, new.clone())?, self.sin.slice(0, new.clone())?);
-        let scale = 1.0 / (head_dim as f32).sqrt();
-        let mut query = Tensor::<T>::zeros(&self.device, &[count, query_heads * head_dim])?;
-        let mut mixed = Tensor::<T>::zeros(&self.device, &[count, query_heads * head_dim])?;
-        let mut log_sum_exp = Tensor::<f32>::zeros(&self.device, &[1, query_heads, count])?;
-        for (layer, (keys, values)) in self.layers.iter().zip(cache.keys.iter_mut().zip(&mut cache.values)) {
-            let row = [count, kv_heads * head_dim];
-            let targets = (&mut query, keys.view_mut().slice(0, new.clone())?.reshape(&row)?, values.view_mut().slice(0, new.clone())?.reshape(&row)?);
-            norm_qkv(&x, &layer.attention_norm, &layer.query, &layer.key, &layer.value, &cos, &sin, epsilon).run_into(targets)?;
-            let targets = (mixed.view_mut().reshape(&[1, count, query_heads, head_dim])?.permute(&HEADS_FIRST)?, &mut log_sum_exp);
-            let heads = query.view().reshape(&[1, count, query_heads, head_dim])?.permute(&HEADS_FIRST)?;
-            attention(heads, by_head(keys, &self.config)?, by_head(values, &self.config)?, &len, scale).run_into(targets)?;
-            x = project_add(&mixed, &layer.output, &x).run()?;
-            let gated = norm_swiglu(&x, &layer.mlp_norm, &layer.gate, &layer.up, epsilon).run()?;
-            x = project_add(&gated, &layer.down, &x).run()?;
-        }
-        cache.filled = new.end;
-        let from = if wanted == Rows::Last { count - 1 } else { 0 };
-        let logits = norm_logits(x.slice(0, from..count)?, &self.norm, &self.embedding, epsilon).run()?.to_vec()?;
-        debug_assert_eq!((logits.len(), x.shape()), ((count - from) * vocabulary, [count, hidden].as_slice()));
-        Ok(logits)
+    /// A text of at most `capacity` tokens, of which there is none yet.
+    pub fn session(&self, capacity: usize) -> Result<Session<'_, T>> {
+        Session::new(self, capacity)
     }
 
     /// The embedding's rows of these tokens.
-    fn embed(&self, tokens: &[u32]) -> Result<Tensor<T>> {
+    pub(crate) fn embedded(&self, tokens: &[u32]) -> Result<Vec<T>> {
         let Config { hidden, vocabulary, .. } = self.config;
         let mut rows = Vec::with_capacity(tokens.len() * hidden);
         for t in tokens.iter().map(|t| *t as usize) {
             ensure!(t < vocabulary, "token {t} is not in the vocabulary of {vocabulary}");
             rows.extend_from_slice(&self.rows[t * hidden..(t + 1) * hidden])
         }
-        Ok(Tensor::from_slice_on(&self.device, &rows, &[tokens.len(), hidden])?)
+        Ok(rows)
     }
-}
 
-impl<T: Element> Cache<T> {
-    /// Room for `capacity` tokens.
-    pub fn new(device: &Device, config: &Config, capacity: usize) -> Result<Self> {
-        ensure!(capacity <= config.context, "the model was trained for {} positions, {capacity} are asked for", config.context);
-        let empty = || (0..config.layers).map(|_| Ok(Tensor::zeros(device, &[capacity, config.kv_heads, config.head_dim])?)).collect::<Result<Vec<_>>>();
-        Ok(Cache { keys: empty()?, values: empty()?, filled: 0, capacity })
+    /// The rows of RoPE's tables for these positions: cosines and sines.
+    pub(crate) fn turns(&self, positions: Range<usize>) -> (&[f32], &[f32]) {
+        let pairs = self.config.head_dim / 2;
+        let range = positions.start * pairs..positions.end * pairs;
+        (&self.cos[range.clone()], &self.sin[range])
     }
-}
-
-/// `[batch, token, head, channel]` read as `[batch, head, token, channel]`.
-const HEADS_FIRST: [usize; 4] = [0, 2, 1, 3];
-
-/// A layer's cache as attention reads it: one sequence, heads outermost.
-fn by_head<'a, T: Element>(cache: &'a Tensor<T>, config: &Config) -> Result<View<'a, T>> {
-    let capacity = cache.shape()[0];
-    Ok(cache.view().reshape(&[1, capacity, config.kv_heads, config.head_dim])?.permute(&HEADS_FIRST)?)
 }
 
 fn rounded<T: Element>(values: Vec<f32>) -> Vec<T> {

@@ -30,3 +30,20 @@ fn what_cannot_be_done_is_said_in_a_line() {
     assert_eq!(message(&["", "--tokens", "1"]), "Error: the prompt is empty");
     assert_eq!(message(&["Hello", "--tokens", "9000"]), "Error: a prompt of 1 tokens leaves room for 8191 of the 8192 positions");
 }
+
+/// On a driver without a device (tests/driver): what it writes means nothing, but how it is run is as on a GPU.
+#[test]
+fn on_cuda_steps_are_recorded_once_and_replayed() {
+    LazyLock::force(&WEIGHTS);
+    let built = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/driver/build")).output().expect("the script runs");
+    let folder = String::from_utf8(built.stdout).expect("a path");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_generate"));
+    command
+        .args(["The capital of France is", "--tokens", "4", "--device", "cuda"])
+        .env("LD_LIBRARY_PATH", folder.trim())
+        .env("CLEAVE_COMPILED", folder.trim().to_string() + "/compiled")
+        .env_remove("RUST_BACKTRACE");
+    let output = command.output().expect("the program starts");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && told.contains("decode: 4 tokens, ") && told.contains("replayed: 3 steps of "), "{told}");
+}

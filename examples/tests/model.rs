@@ -5,7 +5,8 @@ use candle_core::quantized::{GgmlDType, QTensor, gguf_file};
 use candle_core::{Device, Tensor};
 use candle_transformers::models::quantized_llama::ModelWeights;
 use cleave::Element;
-use examples::model::{Cache, Model, Rows, likeliest};
+use examples::model::{Model, likeliest};
+use examples::session::{Rows, Session};
 use examples::{fetch, tokenizer::Tokenizer, weights::Config, weights::Gguf};
 use std::fs::File;
 use std::io::{BufReader, Cursor};
@@ -52,8 +53,8 @@ fn ours<T: Element>() -> Ours<T> {
 }
 
 impl<T: Element> Ours<T> {
-    fn cache(&self, capacity: usize) -> Cache<T> {
-        Cache::new(&cleave::Device::cpu(), &self.config, capacity).expect("there is memory for a cache")
+    fn session(&self, capacity: usize) -> Session<'_, T> {
+        self.model.session(capacity).expect("there is memory for a session")
     }
 }
 
@@ -71,8 +72,8 @@ fn logits_at_every_position_are_candles_and_so_is_the_text() {
     let mut candle = candle().expect("candle loads the weights");
     for prompt in PROMPTS {
         let tokens = ours.tokenizer.encode(prompt).unwrap();
-        let mut cache = ours.cache(tokens.len() + GENERATED);
-        let mut logits = ours.model.forward(&mut cache, &tokens, Rows::Every).unwrap();
+        let mut session = ours.session(tokens.len() + GENERATED);
+        let mut logits = session.forward(&tokens, Rows::Every).unwrap();
         candle.clear_kv_cache();
         let (mut text, mut candles) = (tokens.clone(), tokens.clone());
         for (position, row) in logits.chunks(ours.config.vocabulary).enumerate() {
@@ -86,7 +87,7 @@ fn logits_at_every_position_are_candles_and_so_is_the_text() {
         for _ in 0..GENERATED {
             let last = &logits[logits.len() - ours.config.vocabulary..];
             text.push(likeliest(last));
-            logits = ours.model.forward(&mut cache, &text[text.len() - 1..], Rows::Last).unwrap();
+            logits = session.forward(&text[text.len() - 1..], Rows::Last).unwrap();
             let expected = candle_step(&mut candle, candles[candles.len() - 1], candles.len() - 1);
             let error = greatest_difference(&logits, &expected);
             assert!(error < BOUND, "{prompt:?}, position {}: logits differ by {error}", text.len() - 1);
@@ -101,15 +102,30 @@ fn logits_at_every_position_are_candles_and_so_is_the_text() {
 fn rounded_to_bf16_the_model_still_knows_the_capital_of_france() {
     let ours = ours::<half::bf16>();
     let tokens = ours.tokenizer.encode(PROMPTS[0]).unwrap();
-    let logits = ours.model.forward(&mut ours.cache(tokens.len()), &tokens, Rows::Last).unwrap();
+    let logits = ours.session(tokens.len()).forward(&tokens, Rows::Last).unwrap();
     assert_eq!(ours.tokenizer.decode(&[likeliest(&logits)]).unwrap(), " Paris");
 }
 
 #[test]
 fn a_full_cache_and_an_unknown_token_are_errors() {
     let ours = ours::<half::bf16>();
-    let message = |tokens: &[u32]| ours.model.forward(&mut ours.cache(2), tokens, Rows::Last).unwrap_err().to_string();
+    let message = |tokens: &[u32]| ours.session(2).forward(tokens, Rows::Last).unwrap_err().to_string();
     assert_eq!(message(&[1, 2, 3]), "3 tokens do not fit the cache of 2");
     assert_eq!(message(&[49152]), "token 49152 is not in the vocabulary of 49152");
     assert_eq!(message(&[]), "there are no tokens to run");
+}
+
+/// Steps read the cache that prompts wrote and the other way round, wherever a text is cut.
+#[test]
+fn a_text_may_be_cut_in_prompts_and_steps_anywhere() {
+    let ours = ours::<f32>();
+    let tokens = ours.tokenizer.encode(PROMPTS[1]).unwrap();
+    let whole = ours.session(tokens.len()).forward(&tokens, Rows::Last).unwrap();
+    for cuts in [&[1][..], &[4, 5, 6, 9], &[2, 7]] {
+        let mut session = ours.session(tokens.len());
+        let ends = cuts.iter().copied().chain([tokens.len()]);
+        let (_, logits) = ends.fold((0, vec![]), |(start, _), end| (end, session.forward(&tokens[start..end], Rows::Last).unwrap()));
+        let error = greatest_difference(&whole, &logits);
+        assert!(error < 5e-4, "cut at {cuts:?}: logits differ by {error}")
+    }
 }

@@ -1,7 +1,8 @@
 //! A crate outside this workspace: with a build script of one line, kernels in its library, binary, tests and examples are compiled and run.
+mod foreign;
+
+use foreign::{Crate, text};
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 const KERNEL: &str = r#"
 #[cleave::kernel(dtypes(T = f32))]
@@ -20,54 +21,9 @@ fn kernel(name: &str, operation: &str) -> String {
     KERNEL.replace("NAME", name).replace("OPERATION", operation)
 }
 
-struct Crate {
-    directory: PathBuf,
-    target: PathBuf,
-}
-
-impl Crate {
-    fn write(&self, path: &str, text: &str) {
-        let path = self.directory.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        // an unchanged file keeps its time, so that a second run of this test builds nothing anew
-        if fs::read_to_string(&path).ok().as_deref() != Some(text) {
-            fs::write(path, text).unwrap()
-        }
-    }
-    fn cargo(&self, arguments: &[&str]) -> Output {
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(arguments).arg("--offline").current_dir(&self.directory);
-        // cargo hands its own variables to tests; a nested cargo must not take them for its own
-        for (name, _) in std::env::vars_os() {
-            let text = name.to_string_lossy();
-            if text.starts_with("CARGO_PKG") || text.starts_with("CARGO_MANIFEST") || text == "OUT_DIR" || text.starts_with("CLEAVE_") {
-                cargo.env_remove(&name);
-            }
-        }
-        // all of the workspace is compiled once more: without debug information, which takes half of the time
-        cargo.env("CARGO_TARGET_DIR", &self.target).env("CARGO_PROFILE_DEV_DEBUG", "0").env("CLEAVE_LOG", "1").output().unwrap()
-    }
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-}
-
 #[test]
 fn a_foreign_crate_needs_a_dependency_and_one_line() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let foreign = Crate { directory: scratch.join("foreign"), target: scratch.join("foreign-target") };
-    let path = root.display();
-    foreign.write(
-        "Cargo.toml",
-        &format!(
-            "[package]\nname = \"foreign\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\ncleave = {{ path = \"{path}\" }}\n\n\
-             [build-dependencies]\ncleave = {{ path = \"{path}\", default-features = false, features = [\"build\"] }}\n"
-        ),
-    );
-    fs::copy(root.join("Cargo.lock"), foreign.directory.join("Cargo.lock")).unwrap();
-    foreign.write("build.rs", "fn main() {\n    cleave::build()\n}\n");
+    let foreign = Crate::new("foreign", true);
     foreign.write("src/lib.rs", &kernel("library", ""));
     foreign.write("src/main.rs", &(kernel("binary", "* 2.0") + "fn main() {\n    println!(\"{:?} {:?}\", foreign::library_of_ones(), binary_of_ones())\n}\n"));
     foreign.write("tests/test.rs", &(kernel("tested", "* 3.0") + "#[test]\nfn it_runs() {\n    assert_eq!(tested_of_ones(), [0.0, 9.0, 0.0, 9.0])\n}\n"));
@@ -100,17 +56,7 @@ fn a_foreign_crate_needs_a_dependency_and_one_line() {
 
 #[test]
 fn a_crate_without_a_build_script_is_told_the_lines_to_add() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let bare = Crate { directory: scratch.join("bare"), target: scratch.join("foreign-target") };
-    bare.write(
-        "Cargo.toml",
-        &format!(
-            "[package]\nname = \"bare\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\ncleave = {{ path = \"{}\" }}\n",
-            root.display()
-        ),
-    );
-    fs::copy(root.join("Cargo.lock"), bare.directory.join("Cargo.lock")).unwrap();
+    let bare = Crate::new("bare", false);
     bare.write("src/lib.rs", &kernel("library", ""));
     let built = bare.cargo(&["build"]);
     let said = text(&built);

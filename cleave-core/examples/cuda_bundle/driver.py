@@ -176,6 +176,26 @@ def peers(case):
             z = F.rms_norm(t, (c,), gain, 1e-5)
             return F.silu(F.linear(z, w)) * F.linear(z, u)
         return [("torch", f)], 4.0 * m * c * j, 2.0 * (m * c + 2 * j * c + m * j)
+    if name in ("norm_linear", "norm_logits", "product_by_columns"):
+        m, k, j = x["M"], x.get("C", x["K"] if "K" in x else 0), x.get("J", x.get("V"))
+        t, gain = bf(m, k), None if name == "product_by_columns" else bf(k)
+        w = bf(k, j) if name == "product_by_columns" else bf(j, k)
+        f = lambda: F.rms_norm(t, (k,), gain, 1e-5) @ (w if name == "product_by_columns" else w.t())
+        return [("torch", f)], 2.0 * m * k * j, 2.0 * (m * k + k * j + m * j)
+    if name == "norm_qkv":
+        m, c, pairs = x["M"], x["C"], x["F"]
+        t, gain, cos, sin = bf(m, c), bf(c), bf(m, 1, pairs, 1), bf(m, 1, pairs, 1)
+        wq, wk, wv = bf(x["H"] * pairs * 2, c), bf(x["K"] * pairs * 2, c), bf(x["J"], c)
+        whole = torch.cat([wq, wk, wv])
+        def turned(y, heads):
+            y = y.reshape(m, heads, pairs, 2)
+            return y * cos + torch.stack((-y[..., 1], y[..., 0]), -1) * sin
+        def f():
+            y = F.linear(F.rms_norm(t, (c,), gain, 1e-5), whole)
+            q, k, v = y.split([wq.shape[0], wk.shape[0], wv.shape[0]], -1)
+            return turned(q, x["H"]), turned(k, x["K"]), v
+        products = lambda: F.linear(F.rms_norm(t, (c,), gain, 1e-5), whole)
+        return [("torch", f), ("torch without the rotation", products)], 2.0 * m * c * whole.shape[0], 0.0
     if name == "project_add":
         t, w, r = bf(*shapes[0]), bf(*shapes[1]), bf(*shapes[2])
         return [("torch", lambda: torch.addmm(r, t, w.t()))], 2.0 * t.numel() * w.shape[0], 0.0

@@ -197,10 +197,13 @@ fn main() {
         let (_, programs) = support::programs(&kernel);
         for types in kernel.instances() {
             if mode == "variants" {
-                if types.first() == Some(&DType::BF16) {
-                    let emission = emit::variants(&kernel, &types, &programs, &variants::placements(&kernel));
-                    bundle(&folder, &mut manifest, &kernel, &types, &programs, &emission, false)
-                }
+                // of f16 the menu is checked
+                let emission = match types.first() {
+                    Some(DType::BF16) => emit::variants(&kernel, &types, &programs, &variants::placements(&kernel)),
+                    Some(DType::F16) => emit::emission(&kernel, &types, &programs, Target::Hopper),
+                    _ => continue,
+                };
+                bundle(&folder, &mut manifest, &kernel, &types, &programs, &emission, false);
                 continue;
             }
             if mode == "memory" {
@@ -247,9 +250,9 @@ fn bundle(folder: &Path, manifest: &mut impl std::io::Write, kernel: &Kernel, ty
     }
     // the types differ in few places: a third of the shapes each for all but bf16
     let skip = |i: usize| types.first().is_some_and(|t| *t != DType::BF16) && i % 3 != (types[0] == DType::F16) as usize;
-    let (shapes, pads) = if of_90a { (variants::checks(kernel), [0, 8, 16]) } else { (checks(kernel), [0, 3, 8]) };
+    let (shapes, rows) = if of_90a { (variants::checks(kernel), support::ALIGNED_ROWS) } else { (checks(kernel), support::ROWS) };
     for (i, (named, lengths)) in shapes.into_iter().enumerate().filter(|c| !skip(c.0)) {
-        let problem = Problem::new(kernel, types, support::extents(kernel, &named), pads[i % 3], &lengths, 1.0, true);
+        let problem = Problem::new(kernel, types, support::extents(kernel, &named), rows[i % 3], &lengths, 1.0, true);
         let files = format!("{tag}_case{i}");
         for (j, (p, v)) in problem.inputs.iter().zip(&problem.values).enumerate() {
             std::fs::write(folder.join(format!("{files}_in{j}.bin")), p.bytes(v)).unwrap()
@@ -271,7 +274,7 @@ fn bundle(folder: &Path, manifest: &mut impl std::io::Write, kernel: &Kernel, ty
         return;
     }
     for (what, named, lengths) in if of_90a { variants::timings(kernel) } else { [timings(kernel), memory::timings(kernel)].concat() } {
-        let problem = Problem::new(kernel, types, support::extents(kernel, &named), 0, &lengths, 1.0, false);
+        let problem = Problem::new(kernel, types, support::extents(kernel, &named), rows[0], &lengths, 1.0, false);
         for entry in
             emission.entries.iter().filter(|e| problem.admits(kernel, e) && (!of_90a || variants::fits(&programs[e.program as usize], e, &problem.extents)))
         {

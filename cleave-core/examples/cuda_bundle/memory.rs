@@ -40,6 +40,8 @@ pub fn timings(kernel: &Kernel) -> Vec<(&'static str, Named, Vec<i64>)> {
             ("decode B1 N32768 H32/8 D128", attention(1, 8, 4, 1, 32768, 128), vec![32768]),
             ("decode B8 N8192 H32/8 D128", attention(8, 8, 4, 1, 8192, 128), vec![8192]),
             ("decode B64 N1024 H32/8 D128", attention(64, 8, 4, 1, 1024, 128), vec![1024]),
+            ("decode B64 N8192 H32/8 D128", attention(64, 8, 4, 1, 8192, 128), vec![8192]),
+            ("decode MHA B8 N4096 H32 D128", attention(8, 32, 1, 1, 4096, 128), vec![4096]),
         ],
         _ => vec![],
     }

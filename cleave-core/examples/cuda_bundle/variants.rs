@@ -7,7 +7,7 @@ use cleave_core::kernel::Kernel;
 use cleave_core::plan::Entry;
 use cleave_core::tile::{Program, Role};
 
-/// Beside those of the corpus: a right operand stored by rows of the contracted axis, two products of one operand.
+/// Beside those of the corpus: a right operand stored by rows of the contracted axis, two products of one operand, a normalised operand with a gain.
 const MORE: &str = r#"
 #[cleave::kernel(dtypes(T = bf16))]
 pub fn matmul_nn<T>(x: Tensor<T, M, K>, w: Tensor<T, K, J>) -> Tensor<T, M, J> {
@@ -16,6 +16,10 @@ pub fn matmul_nn<T>(x: Tensor<T, M, K>, w: Tensor<T, K, J>) -> Tensor<T, M, J> {
 #[cleave::kernel(dtypes(T = bf16))]
 pub fn gated<T>(x: Tensor<T, M, K>, gate: Tensor<T, J, K>, up: Tensor<T, J, K>) -> Tensor<T, M, J> {
     silu(sum::<K>(x * gate)) * sum::<K>(x * up)
+}
+#[cleave::kernel(dtypes(T = bf16))]
+pub fn norm_linear<T>(x: Tensor<T, M, C>, gain: Tensor<T, C>, w: Tensor<T, J, C>, epsilon: f32) -> Tensor<T, M, J> {
+    sum::<C>(rms_norm::<C>(x, gain, epsilon) * w)
 }
 #[cleave::kernel(dtypes(T = bf16), bound(D <= 192, E <= 128))]
 pub fn attention_latent<T>(q: Tensor<T, B, H, M, D>, k: Tensor<T, B, H, N, D>, v: Tensor<T, B, H, N, E>, scale: f32) -> Tensor<T, B, H, M, E> {
@@ -31,7 +35,18 @@ pub fn attention_window<T>(q: Tensor<T, B, H, M, D>, k: Tensor<T, B, H, N, D>, v
 "#;
 
 pub fn kernels(corpus: Vec<Kernel>) -> Vec<Kernel> {
-    let wanted = ["attention", "attention_full", "matmul", "matmul_matmul", "project_add", "norm_swiglu", "norm_logits"];
+    let wanted = [
+        "attention",
+        "attention_full",
+        "alibi_window",
+        "matmul",
+        "matmul_matmul",
+        "project_add",
+        "norm_swiglu",
+        "norm_logits",
+        "norm_qkv",
+        "product_by_columns",
+    ];
     let more = frontend::from_source(MORE).unwrap_or_else(|e| panic!("{}", e.render(MORE)));
     corpus.into_iter().filter(|k| wanted.contains(&k.name.as_str())).chain(more).collect()
 }
@@ -53,14 +68,25 @@ pub fn placements(kernel: &Kernel) -> Vec<Placement> {
         ],
         "matmul_matmul" => vec![c128],
         "attention_window" => vec![c128, c64],
+        "alibi_window" => vec![Knobs { step: 64, ..c128 }, Knobs { step: 64, warpgroups: 2, ..c64 }],
         "attention_latent" => vec![Knobs { step: 128, ..c256 }, Knobs { step: 128, residents: 1, ..c256 }],
-        "matmul" | "matmul_nn" | "gated" | "norm_swiglu" => vec![wide, Knobs { persistent: false, ..wide }],
+        "matmul" | "matmul_nn" => vec![wide, Knobs { persistent: false, ..wide }, Knobs { columns: 192, ..wide }],
+        "gated" => vec![wide, Knobs { persistent: false, ..wide }],
+        "norm_swiglu" | "norm_linear" | "product_by_columns" => {
+            vec![
+                wide,
+                Knobs { columns: 192, ..wide },
+                Knobs { unroll: 1, ..wide },
+                Knobs { unroll: 1, early: Some(true), ..wide },
+                Knobs { persistent: false, ..wide },
+            ]
+        }
         _ => vec![wide],
     };
     all.into_iter().map(Placement::Hopper).collect()
 }
 
-/// Shapes that the oracle checks; strides of rows are multiples of 16 bytes.
+/// Shapes that the oracle checks.
 pub fn checks(kernel: &Kernel) -> Vec<(Named, Vec<i64>)> {
     let has = |n: &str| kernel.graph.axes.iter().any(|a| a.name == n);
     if has("N") && has("D") && has("E") {
@@ -71,17 +97,26 @@ pub fn checks(kernel: &Kernel) -> Vec<(Named, Vec<i64>)> {
             case(1, 1, 130, 261, 40, 72, &[259]),
             case(2, 2, 3, 5, 200, 136, &[0, 2]),
             case(1, 1, 260, 260, 72, 64, &[260]),
+            case(1, 1, 70, 131, 33, 57, &[129]),
+            case(1, 1, 9, 300, 1, 3, &[300]),
         ];
     }
     let names: Vec<&'static str> = kernel.graph.axes.iter().map(|a| &*Box::leak(a.name.clone().into_boxed_str())).collect();
     let each = |f: &dyn Fn(usize) -> i64| -> Named { names.iter().enumerate().map(|(i, n)| (*n, f(i))).collect() };
-    vec![(each(&|i| [136, 200, 328, 88][i % 4]), vec![1]), (each(&|i| [300, 72, 264, 136][i % 4]), vec![1]), (each(&|_| 8), vec![1])]
+    let parts = |c, h, f| vec![("M", 70), ("C", c), ("H", h), ("F", f), ("K", 2), ("J", 70)];
+    let sizes = [[70, 200, 264, 88], [136, 72, 72, 136], [8, 8, 8, 8], [35, 67, 301, 130], [7, 129, 1, 5]];
+    let mut all: Vec<_> = sizes.into_iter().map(|n| (each(&|i| n[i % 4]), vec![1])).collect();
+    if has("F") {
+        all = vec![(parts(136, 5, 32), vec![1]), (parts(64, 3, 5), vec![1]), (parts(67, 1, 48), vec![1]), (each(&|_| 1), vec![1])]
+    }
+    all
 }
 
 /// Shapes to time in bf16, with the name of the workload.
 pub fn timings(kernel: &Kernel) -> Vec<(&'static str, Named, Vec<i64>)> {
     let attention = |b, k, g, m, n, d, e| vec![("B", b), ("K", k), ("H", k * g), ("G", g), ("M", m), ("N", n), ("D", d), ("E", e)];
     let matmul = |m, k, n| vec![("M", m), ("K", k), ("J", n), ("N", n), ("C", n), ("R", n)];
+    let projected = |m, c, j| vec![("M", m), ("C", c), ("K", c), ("J", j), ("V", j)];
     match kernel.name.as_str() {
         "attention" => vec![
             ("causal B4 S4096 H16 D128", attention(4, 16, 1, 4096, 4096, 128, 128), vec![4096]),
@@ -100,8 +135,30 @@ pub fn timings(kernel: &Kernel) -> Vec<(&'static str, Named, Vec<i64>)> {
         ],
         "attention_window" => vec![("window 256 B4 S4096 H16 D128", attention(4, 16, 1, 4096, 4096, 128, 128), vec![4096])],
         "attention_latent" => vec![("causal B4 S4096 H16 D192 E128", attention(4, 16, 1, 4096, 4096, 192, 128), vec![4096])],
-        "norm_swiglu" => vec![("4096->14336 b4096", vec![("M", 4096), ("C", 4096), ("J", 14336)], vec![1])],
-        "matmul" | "matmul_nn" | "gated" => vec![("8192^3", matmul(8192, 8192, 8192), vec![1]), ("4096^3", matmul(4096, 4096, 4096), vec![1])],
+        "norm_swiglu" => vec![
+            ("4096->14336 b4096", projected(4096, 4096, 14336), vec![1]),
+            ("4096->14336 b1024", projected(1024, 4096, 14336), vec![1]),
+            ("4096->14336 b256", projected(256, 4096, 14336), vec![1]),
+        ],
+        "norm_linear" | "product_by_columns" => vec![
+            ("4096->6144 b4096", projected(4096, 4096, 6144), vec![1]),
+            ("4096->6144 b1024", projected(1024, 4096, 6144), vec![1]),
+            ("4096->4096 b4096", projected(4096, 4096, 4096), vec![1]),
+            ("4096->6144 b256", projected(256, 4096, 6144), vec![1]),
+        ],
+        "norm_logits" => vec![("4096->32000 b2048", projected(2048, 4096, 32000), vec![1])],
+        "norm_qkv" => vec![("4096->4096+1024+1024 b4096", vec![("M", 4096), ("C", 4096), ("H", 32), ("F", 64), ("K", 8), ("J", 1024)], vec![1])],
+        "alibi_window" => vec![("window 128, 4 sinks, B4 S4096 H16 D128", attention(4, 16, 1, 4096, 4096, 128, 128), vec![0])],
+        "matmul" | "matmul_nn" => vec![
+            ("8192^3", matmul(8192, 8192, 8192), vec![1]),
+            ("4096^3", matmul(4096, 4096, 4096), vec![1]),
+            ("4096->6144 b1024", matmul(1024, 4096, 6144), vec![1]),
+        ],
+        "gated" => vec![
+            ("8192^3", matmul(8192, 8192, 8192), vec![1]),
+            ("4096^3", matmul(4096, 4096, 4096), vec![1]),
+            ("4096->14336 b4096", matmul(4096, 4096, 14336), vec![1]),
+        ],
         "matmul_matmul" => vec![("8192x128x8192x128", vec![("M", 8192), ("K", 128), ("R", 8192), ("J", 128)], vec![1])],
         "project_add" => vec![("8192^3", vec![("M", 8192), ("J", 8192), ("C", 8192)], vec![1])],
         _ => vec![],

@@ -111,14 +111,22 @@ def verify(case, addresses):
         a, b = np.stack([strided(ab, aa, (r,)) for r in rows]), strided(bb, ba)
         want = a @ b if case["kernel"].endswith("nn") else a @ b.T
         got = np.stack([strided(*out, (r,)) for r in rows])
-    elif case["kernel"] in ("gated", "project_add", "matmul_matmul", "norm_swiglu"):
+    elif case["kernel"] in ("gated", "project_add", "matmul_matmul", "norm_swiglu", "norm_linear", "norm_logits", "norm_qkv", "product_by_columns"):
         rows = [0, 65, buffers[n]["shape"][0] - 1]
+        extents = case["extents"]
         whole = lambda name: strided(*named[name]).astype(np.float32)
         x = np.stack([strided(*named["x"], (r,)) for r in rows]).astype(np.float32)
         silu = lambda z: z / (1 + np.exp(-z))
-        if case["kernel"] == "norm_swiglu":
-            x = x / np.sqrt((x**2).mean(1, keepdims=True) + float(strided(*named["epsilon"]).flatten()[0])) * whole("gain")
-        if case["kernel"] == "project_add":
+        if "epsilon" in named:
+            x = x / np.sqrt((x**2).mean(1, keepdims=True) + float(strided(*named["epsilon"]).flatten()[0]))
+            x = x * whole("gain") if "gain" in named else x
+        if case["kernel"] in ("norm_linear", "norm_logits", "product_by_columns"):
+            want = x @ (whole("w") if case["kernel"] == "product_by_columns" else whole("w").T)
+        elif case["kernel"] == "norm_qkv":
+            y = (x @ whole("wq").T).reshape(len(rows), extents["H"], extents["F"], 2)
+            cos, sin = (whole(name)[rows][:, None, :] for name in ("cos", "sin"))
+            want = np.stack([y[..., 0] * cos - y[..., 1] * sin, y[..., 1] * cos + y[..., 0] * sin], -1).reshape(len(rows), -1)
+        elif case["kernel"] == "project_add":
             want = x @ whole("w").T + np.stack([strided(*named["residual"], (r,)) for r in rows])
         elif case["kernel"] == "matmul_matmul":
             want = x @ whole("a").T @ whole("b").T

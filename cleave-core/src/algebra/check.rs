@@ -2,6 +2,8 @@
 //!
 //! Comes in: two graphs over the same inputs. Goes out: nothing, or where they differ. Both are evaluated by the oracle on random
 //! inputs over several small extents; integer inputs are drawn so that some rows of a predicate are empty and some are not.
+use super::meet::meet;
+use crate::assumption::Assumption;
 use crate::axis::AxisSet;
 use crate::dtype::{DType, Element};
 use crate::extent;
@@ -47,10 +49,12 @@ pub struct Sample {
     extents: Vec<i64>,
     inputs: Vec<Tensor>,
     wanted: Vec<Tensor>,
+    tolerance: f64,
 }
 
-/// Errors relative to the largest magnitude of an output that count as rounding.
+/// Errors relative to the largest magnitude of an output that count as rounding; and where inputs meet assumptions no better than this allows.
 const TOLERANCE: f64 = 1e-9;
+const MET: f64 = 1e-6;
 /// Outputs below this are compared by their difference alone.
 const NOISE: f64 = 1e-3;
 /// Samples for a kernel.
@@ -58,6 +62,10 @@ const SAMPLES: u64 = 4;
 /// Extents go from 1 to this, as far as no term has more elements than [`ELEMENTS`].
 const LARGEST: u64 = 5;
 const ELEMENTS: i64 = 600;
+/// Both where assumptions are to be met, which takes many evaluations; and the draws out of which [`SAMPLES`] are to meet them.
+const SMALLEST: u64 = 3;
+const FEWEST: i64 = 60;
+const DRAWS: u64 = 12;
 
 /// A reproducible stream of numbers (splitmix64).
 pub struct Random(pub u64);
@@ -82,17 +90,21 @@ fn elements(axes: AxisSet, extents: &[i64]) -> i64 {
     axes.iter().map(|a| extents[a.0 as usize]).product()
 }
 
-fn draw_extents(source: &Graph, random: &mut Random) -> Vec<i64> {
-    let mut extents: Vec<i64> = source.axes.iter().map(|_| 1 + random.below(LARGEST) as i64).collect();
+/// Gives axes of equal extent that of the smallest one.
+pub fn level(graph: &Graph, extents: &mut [i64]) {
+    while let Some((a, b)) = graph.equal.iter().find(|(a, b)| extents[a.0 as usize] != extents[b.0 as usize]) {
+        let least = extents[a.0 as usize].min(extents[b.0 as usize]);
+        (extents[a.0 as usize], extents[b.0 as usize]) = (least, least)
+    }
+}
+
+fn draw_extents(source: &Graph, largest: u64, most: i64, random: &mut Random) -> Vec<i64> {
+    let mut extents: Vec<i64> = source.axes.iter().map(|_| 1 + random.below(largest) as i64).collect();
     let free = source.free();
     loop {
-        // the smaller one of equal axes, until all agree
-        while let Some((a, b)) = source.equal.iter().find(|(a, b)| extents[a.0 as usize] != extents[b.0 as usize]) {
-            let least = extents[a.0 as usize].min(extents[b.0 as usize]);
-            (extents[a.0 as usize], extents[b.0 as usize]) = (least, least)
-        }
+        level(source, &mut extents);
         // one less of the largest axis of a term that is too large
-        let large = free.iter().copied().find(|f| elements(*f, &extents) > ELEMENTS);
+        let large = free.iter().copied().find(|f| elements(*f, &extents) > most);
         match large.and_then(|f| f.iter().max_by_key(|a| (extents[a.0 as usize], std::cmp::Reverse(*a)))) {
             Some(largest) => extents[largest.0 as usize] -= 1,
             None => return extents,
@@ -120,12 +132,26 @@ fn draw_inputs(source: &Graph, extents: &[i64], random: &mut Random) -> Vec<Tens
 pub fn samples(source: &Graph, seed: u64) -> Vec<Sample> {
     let sample = |i: u64| {
         let mut random = Random(seed.wrapping_mul(SAMPLES).wrapping_add(i));
-        let extents = draw_extents(source, &mut random);
+        let extents = draw_extents(source, LARGEST, ELEMENTS, &mut random);
         let inputs = draw_inputs(source, &extents, &mut random);
         let wanted = oracle::evaluate(source, &extents, &inputs);
-        Sample { extents, inputs, wanted }
+        Sample { extents, inputs, wanted, tolerance: TOLERANCE }
     };
     (0..SAMPLES).map(sample).collect()
+}
+
+/// Samples on which assumptions hold, the same for the same seed; none if no such inputs were found.
+pub fn samples_meeting(source: &Graph, assumptions: &[&Assumption], seed: u64) -> Vec<Sample> {
+    let sample = |i: u64| {
+        let mut random = Random(seed.wrapping_mul(DRAWS).wrapping_add(i));
+        let extents = draw_extents(source, SMALLEST, FEWEST, &mut random);
+        let mut inputs = draw_inputs(source, &extents, &mut random);
+        meet(assumptions, &extents, &mut inputs).then(|| {
+            let wanted = oracle::evaluate(source, &extents, &inputs);
+            Sample { extents, inputs, wanted, tolerance: MET }
+        })
+    };
+    (0..DRAWS).filter_map(sample).take(SAMPLES as usize).collect()
 }
 
 /// The first element at which a graph differs from the source of the samples by more than rounding. Where the source has no
@@ -137,7 +163,7 @@ pub fn difference(samples: &[Sample], graph: &Graph) -> Option<Difference> {
             // inputs are of size 1: what is far below is the noise of a cancelled sum
             let scale = wanted.values.iter().filter(|v| v.is_finite()).fold(NOISE, |m, v| m.max(v.abs()));
             let differs = |(f, w): (&f64, &f64)| {
-                let near = f == w || w.is_nan() || (f - w).abs() <= TOLERANCE * scale;
+                let near = f == w || w.is_nan() || (f - w).abs() <= sample.tolerance * scale;
                 (!near).then(|| Difference { output, wanted: *w, found: *f, extents: sample.extents.clone() })
             };
             found.values.iter().zip(&wanted.values).find_map(differs)

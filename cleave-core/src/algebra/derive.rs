@@ -7,7 +7,7 @@ use super::build::{Scope, Target, build};
 use super::extract::emit;
 use super::matcher::{Env, Value};
 use super::saturate::Application;
-use super::schema::{Row, Var};
+use super::schema::{Guard, Place, Row, Var};
 use super::term::{Node, Terms};
 use crate::axis::{AxisId, AxisSet};
 use crate::graph::{Function, Graph, NodeId};
@@ -91,8 +91,32 @@ impl Applied {
     /// The application in words.
     pub fn step(&self) -> Step {
         let text = |node: NodeId| show::term(&self.graph, node);
-        let guards = self.row.guards.iter().map(|g| g.to_string()).collect();
-        Step { rule: self.row.name.into(), bindings: self.describe(&self.bindings), guards, before: text(self.before), after: text(self.after) }
+        let free = self.graph.free();
+        let guards = self.row.guards.iter().map(|g| self.guard(g, &free)).collect();
+        Step { rule: self.row.name.into(), assumed: false, bindings: self.describe(&self.bindings), guards, before: text(self.before), after: text(self.after) }
+    }
+    /// A condition, with the sets that it speaks of.
+    fn guard(&self, guard: &Guard, free: &[AxisSet]) -> String {
+        let set = |place: &Place| {
+            let (Place::Axes(v) | Place::Free(v)) = place;
+            let union = |nodes: &mut dyn Iterator<Item = NodeId>| nodes.fold(AxisSet::EMPTY, |s, x| s.union(free[x.index()]));
+            let axes = match &self.bindings.iter().find(|b| b.0 == *v)?.1 {
+                Bound::Axes(axes) => *axes,
+                Bound::Nodes(all) => union(&mut all.iter().copied()),
+                Bound::Factors(all) => union(&mut all.iter().map(|f| f.0)),
+                Bound::Addends(all, _) => union(&mut all.iter().map(|a| a.1)),
+                Bound::Power(_) | Bound::Coefficient(_) | Bound::Family(_) => return None,
+            };
+            Some(show::axes(&self.graph, axes))
+        };
+        match guard {
+            Guard::Disjoint(a, b) => match (set(a), set(b)) {
+                (Some(a), Some(b)) => format!("{guard}: {{{a}}}, {{{b}}}"),
+                // of each member of a family
+                _ => guard.to_string(),
+            },
+            guard => guard.to_string(),
+        }
     }
     fn describe(&self, bindings: &Bindings) -> Vec<(String, String)> {
         let text = |node: &NodeId| show::term(&self.graph, *node);

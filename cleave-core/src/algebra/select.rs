@@ -18,6 +18,8 @@ pub struct Candidate {
     pub run: usize,
     /// A rule that may cancel was at hand; it is no better than a form found without, whatever it costs.
     pub cancels: bool,
+    /// The assumptions that it rests on: it beats nothing that rests on fewer.
+    pub assumes: Vec<u32>,
 }
 
 /// A cost is better only if it is so by more than this share.
@@ -45,11 +47,16 @@ fn as_good(a: &[f64], b: &[f64]) -> bool {
 pub fn select(source: &Algorithm, candidates: Vec<Candidate>, scenarios: &[Extents]) -> Vec<(String, Candidate)> {
     let same = |a: &Cost, b: &Cost| a.flops == b.flops && a.passes == b.passes && a.spills == b.spills;
     let mut ranked: Vec<(Vec<f64>, Candidate)> = candidates.into_iter().map(|c| (profile(&c.cost, scenarios), c)).collect();
-    ranked.sort_by(|a, b| a.0.iter().zip(&b.0).map(|(x, y)| x.total_cmp(y)).find(|o| o.is_ne()).unwrap_or(a.1.cancels.cmp(&b.1.cancels)));
+    ranked.sort_by(|a, b| {
+        a.0.iter().zip(&b.0).map(|(x, y)| x.total_cmp(y)).find(|o| o.is_ne()).unwrap_or((a.1.cancels, a.1.assumes.len()).cmp(&(b.1.cancels, b.1.assumes.len())))
+    });
     let mut kept: Vec<(Vec<f64>, Candidate)> = vec![];
     let of_source = profile(&source.cost, scenarios);
     for (p, c) in ranked {
-        let beaten = |(q, other): &(Vec<f64>, Candidate)| same(&other.cost, &c.cost) || (c.cancels || !other.cancels) && as_good(q, &p);
+        let beaten = |(q, other): &(Vec<f64>, Candidate)| {
+            let as_safe = (c.cancels || !other.cancels) && other.assumes.iter().all(|a| c.assumes.contains(a));
+            same(&other.cost, &c.cost) || as_safe && as_good(q, &p)
+        };
         if !same(&source.cost, &c.cost) && !as_good(&of_source, &p) && !kept.iter().any(beaten) {
             kept.push((p, c))
         }

@@ -4,6 +4,7 @@
 //! egg's own congruence closure does it through [`Language::update_children`]), and no constructor makes a product with a
 //! number or a scaled term as a factor, nor a linear form with a number or a scaled term as an addend: coefficients and
 //! exponents float outermost.
+use crate::assumption::Assumption;
 use crate::axis::{AxisId, AxisSet};
 use crate::graph::{Function, Graph, NodeId, Op};
 use crate::rational::Rational;
@@ -288,6 +289,9 @@ pub fn normal(terms: &Terms, node: &Node) -> bool {
         }
         Head::Product(e) => {
             let plain = |x: Id, e: i8| {
+                if terms[x].data.number == Some(Rational::ONE) {
+                    return false; // whatever its power
+                }
                 if e > 0 && e != 2 && terms[x].data.predicate {
                     return false;
                 }
@@ -325,6 +329,7 @@ pub fn product(terms: &mut Terms, factors: &[(Id, i8)]) -> Option<Id> {
             }
         }
         match terms[x].data.number {
+            Some(r) if r.is_one() => {}
             Some(r) if e % 2 == 0 && (!r.is_zero() || e > 0) => coefficient = coefficient.mul(r.pow(e as i32 / 2)?)?,
             _ => match flat.iter_mut().find(|f| f.0 == x && (f.1 > 0) == (e > 0)) {
                 Some(f) => f.1 = f.1.checked_add(e)?,
@@ -413,36 +418,50 @@ pub fn normalise(terms: &mut Terms, node: &Node) -> Option<Id> {
     }
 }
 
-/// The e-graph of a kernel, and the class of all its stores. `None` if it holds what the algebra does not speak about.
-pub fn from_graph(graph: &Graph) -> Option<(Terms, Id)> {
-    let free = graph.free();
+/// The e-graph of a kernel, and the class of all its stores; the sides of what is assumed are one class each.
+/// `None` if they hold what the algebra does not speak about.
+pub fn from_graph(graph: &Graph, assumed: &[&Assumption]) -> Option<(Terms, Id)> {
     let mut terms = Terms::new(Facts::default());
-    let live = graph.cone(graph.stores().map(|s| s.1.node));
+    let children = add(&mut terms, graph, graph.stores().map(|s| s.1.node).collect())?;
+    let root = terms.add(Node::new(Head::Tuple, children));
+    for a in assumed {
+        for (left, right) in a.sides() {
+            let sides = add(&mut terms, &a.graph, vec![left, right])?;
+            terms.union(sides[0], sides[1]);
+        }
+    }
+    terms.rebuild();
+    Some((terms, root))
+}
+
+/// The classes of some nodes of a graph.
+fn add(terms: &mut Terms, graph: &Graph, roots: Vec<NodeId>) -> Option<Vec<Id>> {
+    let free = graph.free();
+    let live = graph.cone(roots.iter().copied());
     let mut classes: Vec<Option<Id>> = vec![None; graph.nodes.len()];
     for n in live {
         let children: Vec<Id> = graph.operands(n).iter().map(|o| classes[o.index()]).collect::<Option<_>>()?;
         let id = match graph.op(n) {
             op @ (Op::Input { .. } | Op::Index(_) | Op::Predicate(_)) => {
-                let positive = if let Op::Input { input, .. } = op { graph.input(*input).positive } else { false };
-                terms.analysis.leaves.push(Leaf { op: op.clone(), free: free[n.index()], positive });
-                let leaf = terms.analysis.leaves.len() as u32 - 1;
-                terms.add(Node::new(Head::Leaf(leaf), vec![]))
+                let leaves = &mut terms.analysis.leaves;
+                let leaf = leaves.iter().position(|l| l.op == *op).unwrap_or_else(|| {
+                    let positive = if let Op::Input { input, .. } = op { graph.input(*input).positive } else { false };
+                    leaves.push(Leaf { op: op.clone(), free: free[n.index()], positive });
+                    leaves.len() - 1
+                });
+                terms.add(Node::new(Head::Leaf(leaf as u32), vec![]))
             }
-            Op::Number(r) => number(&mut terms, *r),
+            Op::Number(r) => number(terms, *r),
             Op::Size(a) => terms.add(Node::new(Head::Size(*a), vec![])),
-            Op::Apply(f) => apply(&mut terms, *f, children[0]),
-            Op::Product(e) => product(&mut terms, &children.into_iter().zip(e.iter().copied()).collect::<Vec<_>>())?,
-            Op::Linear(k, c) => linear(&mut terms, &k.iter().copied().zip(children).collect::<Vec<_>>(), *c)?,
+            Op::Apply(f) => apply(terms, *f, children[0]),
+            Op::Product(e) => product(terms, &children.into_iter().zip(e.iter().copied()).collect::<Vec<_>>())?,
+            Op::Linear(k, c) => linear(terms, &k.iter().copied().zip(children).collect::<Vec<_>>(), *c)?,
             Op::Greatest => terms.add(Node::new(Head::Greatest, children)),
-            Op::Sum(a) => sum(&mut terms, *a, children[0]),
-            Op::Maximum(a) => maximum(&mut terms, *a, children[0], &children[1..]),
+            Op::Sum(a) => sum(terms, *a, children[0]),
+            Op::Maximum(a) => maximum(terms, *a, children[0], &children[1..]),
             Op::Frame(..) => return None,
         };
         classes[n.index()] = Some(id)
     }
-    let stores: Vec<NodeId> = graph.stores().map(|s| s.1.node).collect();
-    let children = stores.iter().map(|n| classes[n.index()]).collect::<Option<_>>()?;
-    let root = terms.add(Node::new(Head::Tuple, children));
-    terms.rebuild();
-    Some((terms, root))
+    roots.into_iter().map(|n| classes[n.index()]).collect()
 }

@@ -12,6 +12,7 @@ pub mod scan;
 pub mod screen;
 pub mod settings;
 
+use crate::algebra::Unused;
 use crate::algebra::check::Unequal;
 use crate::algebra::schema::Row;
 use crate::frontend;
@@ -21,6 +22,7 @@ use crate::plan::PlanFile;
 use cache::{Cache, hash, write_whole};
 use nvcc::{Arch, Nvcc, compilations};
 use pipeline::{Planned, STAGES, Times};
+use rules::Settled;
 use settings::{Settings, VARIABLES};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -37,13 +39,14 @@ pub fn run() {
         println!("cargo::rerun-if-changed={d}")
     }
     println!("cargo::rerun-if-changed=build.rs");
-    if settings.manifest.join(rules::PROOFS).is_file() {
-        println!("cargo::rerun-if-changed={}", rules::PROOFS)
-    }
     for v in VARIABLES {
         println!("cargo::rerun-if-env-changed={v}")
     }
     let report = build(&settings);
+    // of a file that is missing cargo always thinks that it has changed: right where a rule waits for its proof
+    if report.open || settings.manifest.join(rules::PROOFS).is_file() {
+        println!("cargo::rerun-if-changed={}", rules::PROOFS)
+    }
     warnings.extend(report.warnings.iter().cloned());
     if settings.log {
         warnings.extend(report.table().lines().map(str::to_string))
@@ -64,6 +67,8 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// What fails the build: an algorithm that is not equal to its source.
     pub errors: Vec<String>,
+    /// A rule of the package waits for a solver or a committed proof.
+    pub open: bool,
     /// Reading and parsing the sources.
     pub scan: Duration,
 }
@@ -104,6 +109,7 @@ struct Draft {
     /// Every image could be made.
     complete: bool,
     rejected: Vec<Unequal>,
+    unused: Vec<Unused>,
     unfinished: bool,
 }
 
@@ -133,7 +139,8 @@ pub fn build(settings: &Settings) -> Report {
     if let Err(e) = write_whole(&settings.out.join(shared::FILE), shared.text().as_bytes()) {
         report.warnings.push(format!("{}: {e}", settings.out.display()))
     }
-    let own = rules::settle(settings, &rules, &mut report.warnings);
+    let Settled { rows: own, open } = rules::settle(settings, &rules, &mut report.warnings);
+    report.open = open;
     let kernels: Vec<Kernel> = kernels.into_values().collect();
     let nvcc = if kernels.is_empty() || settings.archs.is_empty() { None } else { Nvcc::find() };
     if nvcc.is_none() && !settings.archs.is_empty() && !kernels.is_empty() {
@@ -153,6 +160,7 @@ pub fn build(settings: &Settings) -> Report {
     }
     for d in drafts {
         report.errors.extend(d.rejected.iter().map(|r| r.to_string()));
+        report.warnings.extend(d.unused.iter().map(|u| u.to_string()));
         if d.unfinished {
             let kernel = &d.file.kernel.name;
             report.warnings.push(format!("the search for algorithms of `{kernel}` needs more than {} terms: it is computed as written", crate::algebra::CAP))
@@ -193,10 +201,12 @@ fn basis(settings: &Settings, nvcc: Option<&Nvcc>, own: &[Row]) -> u64 {
 fn draft(kernel: &Kernel, own: &[Row], basis: u64, cache: &Cache) -> Draft {
     let cache_key = hash(&[&basis.to_le_bytes(), frontend::print(kernel).as_bytes()]);
     if let Some(file) = cache.get(cache_key).and_then(|bytes| PlanFile::from_bytes(&bytes)) {
-        return Draft { file, cache_key, cached: true, times: Times::default(), complete: true, rejected: vec![], unfinished: false };
+        return Draft { file, cache_key, cached: true, times: Times::default(), complete: true, rejected: vec![], unused: vec![], unfinished: false };
     }
-    let Planned { file, times, rejected, unfinished } = pipeline::plan(kernel, own);
-    Draft { file, cache_key, cached: false, times, complete: rejected.is_empty() && !unfinished, rejected, unfinished }
+    let Planned { file, times, rejected, unused, unfinished } = pipeline::plan(kernel, own);
+    // what is warned of is found anew, so that the warning stays
+    let complete = rejected.is_empty() && unused.is_empty() && !unfinished;
+    Draft { file, cache_key, cached: false, times, complete, rejected, unused, unfinished }
 }
 
 /// An image to make.

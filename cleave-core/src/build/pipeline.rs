@@ -1,10 +1,10 @@
 //! One kernel through all stages but nvcc. In: a checked kernel. Out: its plan file with sources and without images, and the time of
 //! each stage.
 use super::screen;
-use crate::algebra::Search;
 use crate::algebra::check::Unequal;
 use crate::algebra::schema::Row;
 use crate::algebra::{CAP, rules, search_with};
+use crate::algebra::{Search, Unused};
 use crate::device::Target;
 use crate::kernel::Kernel;
 use crate::plan::{Instance, Module, PlanFile, VERSION};
@@ -30,6 +30,7 @@ pub struct Planned {
     pub times: Times,
     /// Algorithms that a wrong rule led to; they are not in the file.
     pub rejected: Vec<Unequal>,
+    pub unused: Vec<Unused>,
     /// The search gave up, and the source is the only algorithm.
     pub unfinished: bool,
 }
@@ -38,13 +39,13 @@ pub struct Planned {
 /// that they keep from ending is done without them.
 pub fn plan(kernel: &Kernel, own: &[Row]) -> Planned {
     let mut times = Times::default();
-    let Search { algorithms: found, rejected, statistics, .. } = timed(&mut times[0], || {
+    let Search { algorithms: found, rejected, unused, statistics, .. } = timed(&mut times[0], || {
         let found = search_with(kernel, &[rules::TABLE, own].concat(), CAP);
         if own.is_empty() || found.statistics.saturated && found.rejected.is_empty() { found } else { algebra::search(kernel) }
     });
     let unfinished = !statistics.saturated && found.len() == 1;
     let scheduled: Vec<_> = timed(&mut times[1], || found.iter().map(|a| schedule::programs(0, &a.graph, &kernel.bounds)).collect());
-    let kept = timed(&mut times[2], || screen::admissible(kernel, &scheduled));
+    let kept = timed(&mut times[2], || screen::admissible(kernel, &found, &scheduled));
     let (mut algorithms, mut programs) = (vec![], vec![]);
     for ((algorithm, scheduled), _) in found.into_iter().zip(scheduled).zip(&kept).filter(|(_, kept)| **kept) {
         let index = algorithms.len() as u32;
@@ -71,5 +72,5 @@ pub fn plan(kernel: &Kernel, own: &[Row]) -> Planned {
         kernel.instances().into_iter().map(instance).collect()
     });
     let file = PlanFile { version: VERSION, key: frontend::key(kernel), kernel: kernel.clone(), algorithms, programs, instances };
-    Planned { file, times, rejected, unfinished }
+    Planned { file, times, rejected, unused, unfinished }
 }

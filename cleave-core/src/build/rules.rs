@@ -81,19 +81,29 @@ pub fn verdict(row: &Row, solver: &mut Option<Solver>, committed: &str) -> Verdi
     }
 }
 
-/// Judges the rules of a package, writes their verdicts, and gives the rows that may be used.
-pub fn settle(settings: &Settings, rules: &[Rule], warnings: &mut Vec<String>) -> Vec<Row> {
+/// A package's rules after the judgement.
+#[derive(Default)]
+pub struct Settled {
+    /// Those that may be used.
+    pub rows: Vec<Row>,
+    /// One lacks a solver or a committed proof: with either the script is to run again.
+    pub open: bool,
+}
+
+/// Judges the rules of a package and writes their verdicts.
+pub fn settle(settings: &Settings, rules: &[Rule], warnings: &mut Vec<String>) -> Settled {
     if rules.is_empty() {
-        return vec![];
+        return Settled::default();
     }
     let mut solver = Solver::start(PATIENCE).ok();
     let committed = fs::read_to_string(settings.manifest.join(PROOFS)).unwrap_or_default();
-    let mut rows: Vec<Row> = vec![];
+    let (mut rows, mut open): (Vec<Row>, bool) = (vec![], false);
     for rule in rules {
         let verdict = verdict(&rule.row, &mut solver, &committed);
         if let Err(e) = write_whole(&file(&settings.out, &rule.row), verdict.print().as_bytes()) {
             warnings.push(format!("rule `{}`: {e}", rule.name))
         }
+        open |= verdict == Verdict::Open;
         if verdict == Verdict::Proved && !rows.iter().any(|r| cache::key(r) == cache::key(&rule.row)) {
             rows.push(rule.row)
         }
@@ -104,5 +114,5 @@ pub fn settle(settings: &Settings, rules: &[Rule], warnings: &mut Vec<String>) -
             warnings.push(format!("{}: {e}", path.display()))
         }
     }
-    rows
+    Settled { rows, open }
 }

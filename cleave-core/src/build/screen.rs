@@ -1,12 +1,13 @@
 //! Algorithms that are much less accurate than their source are not built. In: a kernel and the programs of its algorithms, the
 //! source's first. Out: which algorithms to keep. Equal formulas round differently: a sum of squares minus the square of a sum cancels.
 //! Each algorithm's first program, framed, tiled and split, is run in f32 on inputs of several amplitudes and offsets and held against the
-//! oracle; its error may be a small multiple of what the source's own program makes on the same inputs.
-use crate::algebra::check::Random;
+//! oracle; its error may be a small multiple of what the source's own program makes on the same inputs. What rests on assumptions is held against
+//! its own formula: on these inputs they do not hold.
+use crate::algebra::check::{Random, level};
 use crate::dtype::{DType, Element};
 use crate::extent;
 use crate::graph::Graph;
-use crate::kernel::Kernel;
+use crate::kernel::{Algorithm, Kernel};
 use crate::oracle::{self, Tensor};
 use crate::schedule::interpret::{Arithmetic, Settings, round_to, run};
 use crate::tile::Program;
@@ -23,7 +24,7 @@ const LARGEST: i64 = 6;
 const ELEMENTS: i64 = 400;
 
 /// For each algorithm whether it is kept; the source, which is first, always is.
-pub fn admissible(kernel: &Kernel, scheduled: &[Vec<Program>]) -> Vec<bool> {
+pub fn admissible(kernel: &Kernel, algorithms: &[Algorithm], scheduled: &[Vec<Program>]) -> Vec<bool> {
     let mut kept = vec![true; scheduled.len()];
     if scheduled.len() < 2 {
         return kept;
@@ -34,10 +35,14 @@ pub fn admissible(kernel: &Kernel, scheduled: &[Vec<Program>]) -> Vec<bool> {
         let extents = extents(&kernel.graph, &mut random);
         let inputs = inputs(&kernel.graph, &extents, &types, amplitude, offset, &mut random);
         let wanted = oracle::evaluate(&kernel.graph, &extents, &inputs);
-        let error = |programs: &Vec<Program>| programs.first().map_or(f64::INFINITY, |p| error(p, &extents, &inputs, &types, &wanted));
-        let source = error(&scheduled[0]);
-        for (keep, programs) in kept.iter_mut().zip(scheduled).skip(1).filter(|(keep, _)| **keep) {
-            *keep = error(programs) <= FACTOR * source.max(FLOOR)
+        let error = |programs: &Vec<Program>, wanted: &[Tensor]| programs.first().map_or(f64::INFINITY, |p| error(p, &extents, &inputs, &types, wanted));
+        let source = error(&scheduled[0], &wanted);
+        for ((keep, programs), algorithm) in kept.iter_mut().zip(scheduled).zip(algorithms).skip(1).filter(|((keep, _), _)| **keep) {
+            let error = match &algorithm.assumptions[..] {
+                [] => error(programs, &wanted),
+                _ => error(programs, &oracle::evaluate(&algorithm.graph, &extents, &inputs)),
+            };
+            *keep = error <= FACTOR * source.max(FLOOR)
         }
     }
     kept
@@ -52,13 +57,13 @@ fn extents(graph: &Graph, random: &mut Random) -> Vec<i64> {
     let mut extents: Vec<i64> = graph.axes.iter().map(|_| 2 + random.below(LARGEST as u64 - 1) as i64).collect();
     let free = graph.free();
     let size = |extents: &[i64]| free.iter().map(|f| f.iter().map(|a| extents[a.0 as usize]).product::<i64>()).max().unwrap_or(1);
-    while size(&extents) > ELEMENTS {
-        match extents.iter_mut().max() {
-            Some(largest) if *largest > 1 => *largest -= 1,
-            _ => break,
+    loop {
+        level(graph, &mut extents);
+        if size(&extents) <= ELEMENTS || extents.iter().all(|n| *n <= 1) {
+            return extents;
         }
+        extents.iter_mut().max().into_iter().for_each(|n| *n -= 1)
     }
-    extents
 }
 
 fn inputs(graph: &Graph, extents: &[i64], types: &[DType], amplitude: f64, offset: f64, random: &mut Random) -> Vec<Tensor> {

@@ -8,6 +8,7 @@ use crate::predicate::{Atom, Table};
 use crate::tile::{DimSet, Loop, Role, Statement};
 
 /// Names of a loop's bounds: positions `[low, high)` are visited, of which `[full_low, full_high)` need no mask.
+#[derive(Clone)]
 pub struct Bounds {
     pub low: String,
     pub high: String,
@@ -17,6 +18,8 @@ pub struct Bounds {
     pub left: bool,
     /// The predicates that hold in the full ones.
     pub held: Vec<NodeId>,
+    /// Of a union: what each of its conjunctions reaches.
+    pub intervals: Vec<(String, String)>,
 }
 
 impl Context<'_> {
@@ -101,7 +104,7 @@ impl Context<'_> {
         let axes = &self.part.dim(l.dim).axes;
         let clauses = if axes.len() == 1 { self.clauses(&l.domain) } else { vec![vec![]] };
         let masked = !l.domain.is_empty();
-        let mut left = false;
+        let (mut left, mut intervals) = (false, vec![]);
         if !masked || axes.len() > 1 {
             code.line(format!("const int {low} = 0, {high} = {size};"))
         } else if let [clause] = &clauses[..] {
@@ -109,12 +112,12 @@ impl Context<'_> {
             self.clip(code, clause, open, axes[0], true, &low, &high)
         } else {
             code.line(format!("int {low} = {size}, {high} = 0;"));
-            for clause in &clauses {
-                code.open("{");
-                code.line(format!("int low = 0, high = {size};"));
-                self.clip(code, clause, open, axes[0], true, "low", "high");
-                code.line(format!("if (low < high) {{ {low} = cleave::least({low}, low); {high} = cleave::most({high}, high); }}"));
-                code.close("}")
+            for (i, clause) in clauses.iter().enumerate() {
+                let [from, to] = ["low", "high"].map(|n| self.name(&format!("{n} {i} of dim {}", l.dim.0), &format!("{dim}_{n}_{i}")));
+                code.line(format!("int {from} = 0, {to} = {size};"));
+                self.clip(code, clause, open, axes[0], true, &from, &to);
+                code.line(format!("if ({from} < {to}) {{ {low} = cleave::least({low}, {from}); {high} = cleave::most({high}, {to}); }}"));
+                intervals.push((from, to))
             }
         }
         if masked && axes.len() == 1 {
@@ -140,7 +143,7 @@ impl Context<'_> {
             [] => code.line(format!("const int {full_high} = {high};")),
             _ => code.line(format!("const int {full_high} = {low};")),
         }
-        Bounds { low, high, full_low, full_high, left, held }
+        Bounds { low, high, full_low, full_high, left, held, intervals }
     }
     /// Clips `[low, high)` to where every atom can hold (`any`) or holds for every row.
     #[allow(clippy::too_many_arguments)]

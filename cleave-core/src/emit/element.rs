@@ -163,8 +163,11 @@ impl Context<'_> {
         }
         let tensor = self.input_ref(input);
         let pointer = self.pointer(tensor, false);
+        let offset = self.offset_at(site, tensor, access);
+        if site.clipped() {
+            return format!("cleave::to_float({pointer}[{offset}])");
+        }
         let inside = self.inside(self.part.dims_of(access.axes()), &|d| site.position(d));
-        let offset = self.offset(tensor, access, &|d| site.position(d), &|_| true);
         format!("({inside} ? cleave::to_float({pointer}[{offset}]) : 0.0f)")
     }
     /// Whether positions are inside the extents of dims.

@@ -68,7 +68,7 @@ impl Placement {
         match self {
             Placement::Shared => Body::Shared,
             Placement::Fragment(_) | Placement::Hopper(_) => Body::TensorCores,
-            Placement::Vector(_) => Body::Vector,
+            Placement::Vector(plan) => Body::Vector { resident: plan.home != vector::Home::Stream },
         }
     }
     fn target(&self) -> Target {

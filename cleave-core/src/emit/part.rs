@@ -52,6 +52,14 @@ pub trait Site {
     fn limited(&self, _atom: &Atom) -> Option<String> {
         None
     }
+    /// Whether it does not matter what is read outside of the extents.
+    fn clipped(&self) -> bool {
+        false
+    }
+    /// The index along an axis of a packed dim, if there is a cheaper one than to divide the position.
+    fn unpacked(&self, _axis: AxisId) -> Option<String> {
+        None
+    }
 }
 
 impl<'a> Context<'a> {
@@ -202,28 +210,54 @@ impl<'a> Context<'a> {
     }
     pub fn index(&self, site: &dyn Site, axis: AxisId) -> String {
         let dim = self.part.dim_of(axis).expect("every axis of a part has a dim");
-        self.index_at(axis, &site.position(dim))
+        site.unpacked(axis).unwrap_or_else(|| self.index_at(axis, &site.position(dim)))
     }
-    /// The offset in elements of an access, `skip` excepted.
+    /// The offset in elements of an access, in the dims of `only`.
     pub fn offset(&self, tensor: TensorRef, access: &Access, position: &dyn Fn(DimId) -> String, only: &dyn Fn(Option<DimId>) -> bool) -> String {
+        self.offset_by(tensor, access, position, &|a, dim| self.index_at(a, &position(dim)), only)
+    }
+    fn offset_by(
+        &self,
+        tensor: TensorRef,
+        access: &Access,
+        position: &dyn Fn(DimId) -> String,
+        index: &dyn Fn(AxisId, DimId) -> String,
+        only: &dyn Fn(Option<DimId>) -> bool,
+    ) -> String {
         let mut terms = vec![];
         for (d, factors) in access.dims.iter().enumerate() {
+            let mut whole = 0;
             for (f, factor) in factors.iter().enumerate() {
-                let stride = || self.stride(tensor, d as u32, f as u32);
+                let stride = |f: usize| self.stride(tensor, d as u32, f as u32);
                 match factor {
+                    Factor::Axis(_) if f < whole => {}
                     Factor::Axis(a) => {
                         let dim = self.part.dim_of(*a).expect("every axis of a part has a dim");
-                        if only(Some(dim)) {
-                            terms.push(format!("{} * {}", stride(), self.index_at(*a, &position(dim))))
+                        let axes = &self.part.dim(dim).axes;
+                        if !only(Some(dim)) {
+                            continue;
+                        }
+                        // a packed dim that is stored as it is packed needs no division
+                        if axes.len() > 1 && factors[f..].len() >= axes.len() && axes.iter().zip(&factors[f..]).all(|(a, f)| *f == Factor::Axis(*a)) {
+                            whole = f + axes.len();
+                            terms.push(format!("{} * {}", stride(whole - 1), position(dim)))
+                        } else {
+                            terms.push(format!("{} * {}", stride(f), index(*a, dim)))
                         }
                     }
                     Factor::Part { index: 0, .. } => {}
-                    Factor::Part { index, .. } if only(None) => terms.push(format!("{} * {index}", stride())),
+                    Factor::Part { index, .. } if only(None) => terms.push(format!("{} * {index}", stride(f))),
                     Factor::Part { .. } => {}
                 }
             }
         }
         if terms.is_empty() { "0".into() } else { terms.join(" + ") }
+    }
+
+    /// The offset in elements of an access at a site.
+    pub fn offset_at(&self, site: &dyn Site, tensor: TensorRef, access: &Access) -> String {
+        let position = |d: DimId| if site.clipped() { format!("cleave::least({}, {} - 1)", site.position(d), self.size(d)) } else { site.position(d) };
+        self.offset_by(tensor, access, &position, &|a, d| site.unpacked(a).unwrap_or_else(|| self.index_at(a, &position(d))), &|_| true)
     }
 
     // ---- predicates --------------------------------------------------------------------------------------------------
@@ -280,16 +314,17 @@ impl<'a> Context<'a> {
     pub fn condition(&self, site: &dyn Site, predicate: NodeId) -> String {
         let Op::Predicate(id) = self.part.graph.op(predicate) else { return "true".into() };
         let clauses = &self.part.graph.predicate(*id).clauses;
-        let clause = |c: &Vec<Atom>| {
+        let clause = |c: &Vec<Atom>, and: &str| {
             if c.is_empty() {
                 return "true".to_string();
             }
-            c.iter().map(|a| site.limited(a).unwrap_or_else(|| format!("{} >= 0", self.atom(site, a)))).collect::<Vec<_>>().join(" && ")
+            c.iter().map(|a| format!("({})", site.limited(a).unwrap_or_else(|| format!("{} >= 0", self.atom(site, a))))).collect::<Vec<_>>().join(and)
         };
         let text = match &clauses[..] {
             [] => "false".into(),
-            [c] => clause(c),
-            many => many.iter().map(|c| format!("({})", clause(c))).collect::<Vec<_>>().join(" || "),
+            [c] => clause(c, " && "),
+            // without branches: a compiler makes some of what may be left out
+            many => many.iter().map(|c| format!("({})", clause(c, " & "))).collect::<Vec<_>>().join(" | "),
         };
         site.tested(predicate, text)
     }

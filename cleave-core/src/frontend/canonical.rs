@@ -36,6 +36,15 @@ pub fn print(kernel: &Kernel) -> String {
         }
         let _ = writeln!(out, "input {}: {}{}", i.name, element(i.element), storage(g, &i.storage));
     }
+    stored(&mut out, g, &element);
+    for a in &kernel.assumptions {
+        let _ = writeln!(out, "assume `{}` {:?}", a.statement, a.message);
+        stored(&mut out, &a.graph, &element)
+    }
+    out
+}
+
+fn stored(out: &mut String, g: &Graph, element: &dyn Fn(Element) -> String) {
     for (i, n) in g.nodes.iter().enumerate() {
         let _ = writeln!(out, "  %{i} = {}", node(g, n));
     }
@@ -46,7 +55,6 @@ pub fn print(kernel: &Kernel) -> String {
             let _ = writeln!(out, "  {} = %{}", access(g, &s.access), s.node.0);
         }
     }
-    out
 }
 
 /// The name of the kernel's plan file: the canonical print, hashed (FNV-1a, 64 bits, the bits mixed at the end as in MurmurHash3).

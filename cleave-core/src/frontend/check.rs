@@ -190,6 +190,7 @@ impl<'a> Checker<'a> {
                 }
                 Statement::Assign { target, operator, value } => self.assign(block, target, *operator, value, scope),
                 Statement::Assert(assertion) => self.assertion(assertion, scope),
+                Statement::Assume(assumption) => self.assumption(assumption, scope),
             }
         }
         let value = self.expr(&block.value, scope);
@@ -237,6 +238,25 @@ impl<'a> Checker<'a> {
                 let asserted = Asserted { condition, text: assertion.condition.to_string(), message: assertion.message.clone() };
                 self.formula.assertions.push(asserted)
             }
+        }
+    }
+
+    fn assumption(&mut self, assumption: &'a Assertion, scope: &mut Scope<'a>) {
+        let place = assumption.condition.place;
+        let (left, right) = match &assumption.condition.kind {
+            ExprKind::Compare(Comparison::Equal, left, right) => (left, right),
+            ExprKind::Faulty => return,
+            _ => return drop(self.fault(place, message::assumption_syntax())),
+        };
+        let (Some(x), Some(y)) = (self.numeric(left, scope), self.numeric(right, scope)) else { return };
+        let sides = [(left, x), (right, y)];
+        if let Some((absent, _)) = sides.iter().find(|(_, t)| self.ty(*t).masked) {
+            self.fault(absent.place, message::masked_assumption());
+        } else if sides.iter().all(|(_, t)| self.ty(*t).kind == Kind::Integer) {
+            self.fault(place, message::assumption_of_integers());
+        } else {
+            let (text, message) = (assumption.condition.to_string(), assumption.message.clone());
+            self.formula.assumptions.push(Assumed { sides: [x, y], text, message, place })
         }
     }
 

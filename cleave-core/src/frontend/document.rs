@@ -26,9 +26,15 @@ pub fn lines(kernel: &Kernel, algorithms: &[Algorithm]) -> Vec<String> {
     for a in &kernel.assertions {
         out.extend([String::new(), format!("A call is an error unless `{}`.", a.condition)])
     }
+    for a in &kernel.assumptions {
+        let message = a.message.as_ref().map_or(String::new(), |m| format!(" ({m})"));
+        out.extend([String::new(), format!("Callers promise that `{}`{message}.", a.statement)])
+    }
     section(&mut out, "Formula", &show::lines(g));
     for a in algorithms.iter().skip(1) {
-        section(&mut out, &format!("Algorithm: {}", a.name), &show::lines(&a.graph))
+        let promises: Vec<&str> = a.assumptions.iter().filter_map(|i| Some(kernel.assumptions.get(*i as usize)?.statement.as_str())).collect();
+        let under = if promises.is_empty() { String::new() } else { format!(", if {}", promises.join(" and ")) };
+        section(&mut out, &format!("Algorithm: {}{under}", a.name), &show::lines(&a.graph))
     }
     out
 }
@@ -50,7 +56,7 @@ mod tests {
             sum::<(H, D)>(x * 2.0)
         }";
         let kernel = super::super::from_source(text).unwrap().remove(0);
-        let other = Algorithm { name: "another".into(), graph: kernel.graph.clone(), cost: Default::default(), derivation: vec![] };
+        let other = Algorithm { name: "another".into(), graph: kernel.graph.clone(), cost: Default::default(), derivation: vec![], assumptions: vec![] };
         let algorithms = [Algorithm { name: "source".into(), ..other.clone() }, other];
         let want = "
 # Axes

@@ -79,7 +79,8 @@ fn launcher(function: &ItemFn, checked: &Checked, plan: &str) -> TokenStream {
         #ghost
         ::cleave::private::call(
             {
-                static KERNEL: ::cleave::private::Embedded = ::cleave::private::Embedded::new(#name, ::core::include_bytes!(#plan));
+                static KERNEL: ::cleave::private::Embedded =
+                    ::cleave::private::Embedded::new(#name, ::core::include_bytes!(#plan)).looking(::core::cfg!(debug_assertions));
                 &KERNEL
             },
             &[#(#types),*],

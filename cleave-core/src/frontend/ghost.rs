@@ -89,7 +89,7 @@ impl VisitMut for Typed {
     // a condition by itself, as the macro's tokens are no tree
     fn visit_stmt_mut(&mut self, s: &mut Stmt) {
         if let Stmt::Macro(m) = s
-            && m.mac.path.is_ident("assert")
+            && (m.mac.path.is_ident("assert") || m.mac.path.is_ident("assume"))
             && let Ok(arguments) = m.mac.parse_body_with(Punctuated::<Expr, Token![,]>::parse_terminated)
             && let Some(condition) = arguments.first()
         {

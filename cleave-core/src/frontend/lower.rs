@@ -5,7 +5,8 @@
 use super::message;
 use super::report::Errors;
 use super::syntax::{ElementName, Form, Source, Tensor};
-use super::term::{Declared, Formula, Op, Reduction, TermId};
+use super::term::{Assumed, Declared, Formula, Op, Reduction, TermId};
+use crate::assumption::Assumption;
 use crate::axis::{AxisId, AxisSet};
 use crate::dtype::Element;
 use crate::graph::{Access, Factor, Graph, InputId, NodeId, Store};
@@ -53,6 +54,7 @@ pub struct Numbered {
     pub arguments: Vec<InputId>,
     pub axes: Vec<Option<AxisId>>,
     pub assertions: Vec<Assertion>,
+    pub assumptions: Vec<Assumption>,
 }
 
 pub fn lower(source: &Source, formula: &Formula, errors: &mut Errors) -> Numbered {
@@ -93,8 +95,12 @@ pub fn lower(source: &Source, formula: &Formula, errors: &mut Errors) -> Numbere
             _ => assertions.push(Assertion { predicate, condition: a.text.clone(), message: a.message.clone() }),
         }
     }
+    let assumed: Vec<Vec<(NodeId, NodeId)>> = formula.assumptions.iter().map(|a| l.assumed(a)).collect();
     let arguments = (0..source.signature.arguments.len()).map(|i| l.input(i)).collect();
-    Numbered { graph: l.graph.pruned(), arguments, axes: l.axes, assertions }
+    // all inputs and predicates are known now
+    let stated = formula.assumptions.iter().zip(assumed);
+    let assumptions = stated.map(|(a, sides)| Assumption::new(&l.graph, &sides, a.text.clone(), a.message.clone())).collect();
+    Numbered { graph: l.graph.pruned(), arguments, axes: l.axes, assertions, assumptions }
 }
 
 impl Lowering<'_> {
@@ -169,6 +175,25 @@ impl Lowering<'_> {
             let with = |b: &Bindings, i| b.iter().map(|(a, x)| (*a, *x)).chain([(axis, Binding::Part(i))]).collect();
             all.iter().flat_map(|b| (0..extent).map(move |i| with(b, i)).collect::<Vec<_>>()).collect()
         })
+    }
+
+    /// The sides of an assumption, for each index of their constant factors.
+    fn assumed(&mut self, assumed: &Assumed) -> Vec<(NodeId, NodeId)> {
+        let formula = self.formula;
+        let [left, right] = assumed.sides;
+        let axes = formula.term(left).ty.axes.union(formula.term(right).ty.axes);
+        let parts = self.assignments(formula.constants(axes));
+        let sides: Vec<(NodeId, NodeId)> = parts.iter().map(|p| (self.term(left, p).node, self.term(right, p).node)).collect();
+        let differ = |(l, r): &(NodeId, NodeId)| l != r && [l, r].iter().all(|x| matches!(self.graph.op(**x), crate::graph::Op::Number(_)));
+        if sides.iter().any(differ) {
+            self.errors.push(assumed.place, message::assertion_never())
+        } else if sides.iter().all(|(l, r)| l == r) {
+            self.errors.push(assumed.place, message::assumption_of_nothing())
+        }
+        if self.graph.nodes.len() > LARGEST {
+            self.errors.push(self.source.name.span(), message::too_large())
+        }
+        sides
     }
 
     fn term(&mut self, id: TermId, bindings: &Bindings) -> Lowered {

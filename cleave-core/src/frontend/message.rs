@@ -108,6 +108,10 @@ messages! {
     assertion_format() => "a text with values in it is not supported here", "the message names the condition and the extents by itself";
     assertion_varies(axis) => "an assertion is checked once for a call, and this varies along axis `{axis}`", "compare extents and `i32` scalars";
     assertion_never() => "this never holds";
+    assumption_syntax() => "an assumption is an equality of two values, and possibly a text", "`assume!(sum::<N>(p) == 1.0, \"the rows of p are distributions\")`";
+    assumption_of_integers() => "an equality of integers is asserted, not assumed", "`assert!(extent::<D>() == 64)`; only equalities of values can lead to other algorithms";
+    assumption_of_nothing() => "both sides are the same", "leave it out";
+    masked_assumption() => "this is absent where its mask is false, so nothing can be assumed of it", "reduce it, or write `if c {{ x }} else {{ 0.0 }}`";
     semicolon() => "the kernel's value is lost by this semicolon", "leave it out";
     statement_without_effect() => "this statement has no effect", "bind it: `let x = ..;`";
     block_without_value() => "this block has no value", "its last expression is its value";

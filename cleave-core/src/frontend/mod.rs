@@ -84,7 +84,7 @@ fn compile(attribute: TokenStream, function: &ItemFn, shared: &Shared) -> Result
     if !errors.is_empty() {
         return errors.or(None);
     }
-    let lower::Numbered { graph, arguments, axes, assertions } = lower::lower(&source, &formula, &mut errors);
+    let lower::Numbered { graph, arguments, axes, assertions, assumptions } = lower::lower(&source, &formula, &mut errors);
     let solvable = extent::solvable(&graph);
     for (declared, axis) in formula.axes.iter().zip(&axes) {
         if axis.is_some_and(|a| !solvable.contains(&a)) {
@@ -96,7 +96,7 @@ fn compile(attribute: TokenStream, function: &ItemFn, shared: &Shared) -> Result
     bounds.sort();
     let types = |name: &proc_macro2::Ident| source.attribute.dtypes.iter().find(|d| d.0 == *name).map(|d| d.1.clone()).unwrap_or_default();
     let params = source.signature.generics.iter().map(|g| Param { name: g.to_string(), types: types(g) }).collect();
-    let kernel = Kernel { name: source.name.unraw().to_string(), graph, params, bounds, assertions };
+    let kernel = Kernel { name: source.name.unraw().to_string(), graph, params, bounds, assertions, assumptions };
     let axes = formula.axes.into_iter().map(|a| a.ident).collect();
     errors.or(Some(Checked { kernel, arguments, source, axes }))
 }

@@ -78,7 +78,10 @@ impl<'a> Parser<'a> {
                     }
                 }
                 Stmt::Macro(m) if m.mac.path.is_ident("assert") => {
-                    out.statements.extend(self.assertion(&m.mac).map(Statement::Assert));
+                    out.statements.extend(self.assertion(&m.mac, message::assertion_syntax).map(Statement::Assert));
+                }
+                Stmt::Macro(m) if m.mac.path.is_ident("assume") => {
+                    out.statements.extend(self.assertion(&m.mac, message::assumption_syntax).map(Statement::Assume));
                 }
                 Stmt::Macro(m) => {
                     let name = m.mac.path.to_token_stream().to_string();
@@ -114,7 +117,8 @@ impl<'a> Parser<'a> {
         Some(Statement::Assign { target, operator, value: self.expr(value) })
     }
 
-    fn assertion(&mut self, mac: &syn::Macro) -> Option<Assertion> {
+    /// A condition, and possibly a text.
+    fn assertion(&mut self, mac: &syn::Macro, syntax: fn() -> message::Message) -> Option<Assertion> {
         let arguments = match mac.parse_body_with(Punctuated::<Syn, Token![,]>::parse_terminated) {
             Ok(arguments) => arguments,
             Err(e) => {
@@ -124,7 +128,7 @@ impl<'a> Parser<'a> {
         };
         let mut arguments = arguments.iter();
         let Some(condition) = arguments.next() else {
-            self.errors.push(Place::of(mac), message::assertion_syntax());
+            self.errors.push(Place::of(mac), syntax());
             return None;
         };
         let message = match arguments.next() {
@@ -136,7 +140,7 @@ impl<'a> Parser<'a> {
                 Some(text.value())
             }
             Some(other) => {
-                self.errors.push(Place::of(other), message::assertion_syntax());
+                self.errors.push(Place::of(other), syntax());
                 None
             }
         };

@@ -116,6 +116,8 @@ pub struct Block {
 pub enum Statement {
     Let(Pattern, Expr),
     Assert(Assertion),
+    /// `assume!(a == b, "message")`
+    Assume(Assertion),
     /// `*x = value;`, or `*x += value;` and its kin.
     Assign {
         target: Ident,

@@ -102,6 +102,7 @@ pub struct Formula {
     /// Of the arguments that are written in place, then of the declared results.
     pub results: Vec<TermId>,
     pub assertions: Vec<Asserted>,
+    pub assumptions: Vec<Assumed>,
 }
 
 /// A condition that must hold at a call.
@@ -110,6 +111,15 @@ pub struct Asserted {
     pub condition: TermId,
     pub text: String,
     pub message: Option<String>,
+}
+
+/// Two values that are equal for every call.
+#[derive(Clone, Debug)]
+pub struct Assumed {
+    pub sides: [TermId; 2],
+    pub text: String,
+    pub message: Option<String>,
+    pub place: Place,
 }
 
 impl Formula {

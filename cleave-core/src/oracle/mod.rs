@@ -28,20 +28,32 @@ impl Tensor {
     }
 }
 
+/// Inputs where they lie.
+pub trait Elements {
+    /// The strides of an input's dimensions, in elements.
+    fn strides(&self, input: usize) -> &[i64];
+    /// The element at an offset.
+    fn element(&self, input: usize, offset: i64) -> f64;
+}
+
+struct Dense<'a> {
+    tensors: &'a [Tensor],
+    strides: Vec<Vec<i64>>,
+}
+
+impl Elements for Dense<'_> {
+    fn strides(&self, input: usize) -> &[i64] {
+        &self.strides[input]
+    }
+    fn element(&self, input: usize, offset: i64) -> f64 {
+        self.tensors[input].values[offset as usize]
+    }
+}
+
 /// The outputs of `graph` for the extent of every axis and every input in order.
 pub fn evaluate(graph: &Graph, extents: &[i64], inputs: &[Tensor]) -> Vec<Tensor> {
-    let free = graph.free();
-    let live = graph.cone(graph.stores().map(|s| s.1.node));
-    let mut run = Run { graph, extents, inputs, strides: free.iter().map(|f| strides(*f, extents)).collect(), values: vec![None; graph.nodes.len()] };
-    // reductions and functions are kept, everything else is computed where it is used: no product of a contraction is stored
-    for node in live {
-        let op = graph.op(node);
-        if !op.reduced().is_empty() || matches!(op, Op::Apply(_)) {
-            let mut values = vec![];
-            each(free[node.index()], extents, &mut vec![0; extents.len()], &mut |index| values.push(run.compute(node, index)));
-            run.values[node.index()] = Some(values)
-        }
-    }
+    let dense = Dense { tensors: inputs, strides: inputs.iter().map(|t| Tensor::strides(&t.shape)).collect() };
+    let run = Run::new(graph, extents, &dense, AxisSet::EMPTY, &vec![0; extents.len()]);
     let outputs = graph.outputs.iter().map(|output| {
         let shape = extent::shape(&output.storage, extents);
         let element_strides = Tensor::strides(&shape);
@@ -56,30 +68,69 @@ pub fn evaluate(graph: &Graph, extents: &[i64], inputs: &[Tensor]) -> Vec<Tensor
     outputs.collect()
 }
 
-struct Run<'a> {
+/// The value of every store at one position (an index for each axis), and of nothing else than it takes.
+pub fn at(graph: &Graph, extents: &[i64], inputs: &impl Elements, position: &[i64]) -> Vec<f64> {
+    let run = Run::new(graph, extents, inputs, fixed(graph), position);
+    graph.stores().map(|(_, s)| run.value(s.node, position).to_f64()).collect()
+}
+
+/// The domains that [`at`] goes through, of each operation that it keeps: those are axes that it looks up, not those of the position.
+pub fn tabulated(graph: &Graph) -> Vec<AxisSet> {
+    let (free, fixed) = (graph.free(), fixed(graph));
+    let live = graph.cone(graph.stores().map(|s| s.1.node));
+    live.into_iter().filter(|n| is_kept(graph.op(*n))).map(|n| free[n.index()].difference(fixed).union(graph.op(n).reduced())).collect()
+}
+
+/// The axes of the stores that nothing reduces.
+fn fixed(graph: &Graph) -> AxisSet {
+    let live = graph.cone(graph.stores().map(|s| s.1.node));
+    let stored = graph.stores().fold(AxisSet::EMPTY, |axes, (_, s)| axes.union(s.access.axes()));
+    live.into_iter().fold(stored, |axes, n| axes.difference(graph.op(n).reduced()))
+}
+
+/// Reductions and functions are kept, everything else is computed where it is used: no product of a contraction is stored.
+fn is_kept(op: &Op) -> bool {
+    !op.reduced().is_empty() || matches!(op, Op::Apply(_))
+}
+
+struct Run<'a, E> {
     graph: &'a Graph,
     extents: &'a [i64],
-    inputs: &'a [Tensor],
+    inputs: &'a E,
     /// For each node the stride of every axis in its stored values.
     strides: Vec<Vec<i64>>,
     values: Vec<Option<Vec<Wide>>>,
 }
 
-impl Run<'_> {
+impl<'a, E: Elements> Run<'a, E> {
+    /// Everything that is kept, along the axes of `fixed` at `position` alone.
+    fn new(graph: &'a Graph, extents: &'a [i64], inputs: &'a E, fixed: AxisSet, position: &[i64]) -> Self {
+        let domains: Vec<AxisSet> = graph.free().into_iter().map(|f| f.difference(fixed)).collect();
+        let strides = domains.iter().map(|d| strides(*d, extents)).collect();
+        let mut run = Run { graph, extents, inputs, strides, values: vec![None; graph.nodes.len()] };
+        for node in graph.cone(graph.stores().map(|s| s.1.node)) {
+            if is_kept(graph.op(node)) {
+                let mut values = vec![];
+                each(domains[node.index()], extents, &mut position.to_vec(), &mut |index| values.push(run.compute(node, index)));
+                run.values[node.index()] = Some(values)
+            }
+        }
+        run
+    }
     fn offset(&self, access: &Access, element_strides: &[i64], index: &[i64]) -> usize {
         access.offset(element_strides, &|a: AxisId| index[a.0 as usize], &|a: AxisId| self.extents[a.0 as usize]) as usize
     }
     fn element(&self, input: usize, access: &Access, index: &[i64]) -> f64 {
-        let tensor = &self.inputs[input];
+        let strides = self.inputs.strides(input);
         // the common case without the general walk: one plain axis a dimension
         let mut offset = 0;
-        for (d, factors) in access.dims.iter().enumerate() {
+        for (stride, factors) in strides.iter().zip(&access.dims) {
             match factors[..] {
-                [Factor::Axis(a)] => offset = offset * tensor.shape[d] + index[a.0 as usize],
-                _ => return tensor.values[self.offset(access, &Tensor::strides(&tensor.shape), index)],
+                [Factor::Axis(a)] => offset += stride * index[a.0 as usize],
+                _ => return self.inputs.element(input, self.offset(access, strides, index) as i64),
             }
         }
-        tensor.values[offset as usize]
+        self.inputs.element(input, offset)
     }
     fn value(&self, node: NodeId, index: &[i64]) -> Wide {
         match &self.values[node.index()] {

@@ -1,13 +1,16 @@
 //! Proofs of the rules: every row of a table, for all ranks, extents and sizes.
 //!
 //! Comes in: a [`Row`], the value that the matcher interprets. Goes out: a [`Proof`], or why there is none, with a counterexample
-//! where one was found. The files in order: [`denote`] says what a row claims about real numbers, in forms of [`poly`] kept normal by
-//! [`normal`]; [`logic`] is the language of the obligations, [`solver`] asks z3.
+//! where one was found. The files in order: [`denote`] (with [`value`] for terms and [`given`] for guards) says what a row claims about
+//! real numbers, in forms of [`poly`] kept normal by [`normal`]; [`logic`] is the language of the obligations, [`solver`] asks z3.
+//! Counterexamples are found by [`instance`]s.
 pub mod cache;
 pub mod chain;
 pub mod denote;
+mod draw;
 pub mod facts;
 pub mod frames;
+mod given;
 pub mod instance;
 pub mod lemmas;
 pub mod logic;
@@ -21,6 +24,8 @@ pub mod replay;
 pub mod report;
 pub mod solver;
 pub mod statement;
+mod tree;
+mod value;
 mod variables;
 pub mod xla;
 

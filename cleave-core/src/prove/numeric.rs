@@ -1,7 +1,8 @@
 //! The normaliser against the evaluator: the normal form of a side, as a number, is the side's value.
 use super::denote::{Claim, Space, claim};
-use super::instance::{Instance, Number, each};
+use super::instance::{Instance, Number};
 use super::poly::{Atom, Base, Binder, Exponent, Index, Monomial, Poly};
+use super::tree::each;
 use super::variables::{Variables, variables};
 use crate::algebra::check::Random;
 use crate::algebra::matcher::{Env, Value};

@@ -184,14 +184,13 @@ fn linear(g: &mut Graph, operands: &[Scaled], coefficients: &[Rational], constan
     if operands.iter().all(|x| x.shift == first) && (constant.is_zero() || first.is_empty()) {
         return Scaled { node: g.linear(&zip(operands.iter().map(|x| x.node).collect()), constant), shift: first.to_vec() };
     }
-    // every term as a value and the exponent of its power of exp; exp(x) itself is the power of its argument
+    // every term as a value and the exponent of its power of exp
     let mut parts: Vec<(Rational, Option<NodeId>, NodeId)> = vec![];
     for (x, k) in operands.iter().zip(coefficients) {
-        let terms: Vec<_> = x.shift.iter().map(|s| (half(s.1), s.0)).collect();
-        parts.push(match g.op(x.node) {
-            Op::Apply(Function::Exp) if terms.is_empty() => (*k, None, g.operands(x.node)[0]),
-            _ => (*k, Some(x.node), g.linear(&terms, Rational::ZERO)),
-        })
+        let mut terms: Vec<_> = x.shift.iter().map(|s| (half(s.1), s.0)).collect();
+        let (value, exponents) = power(g, x.node);
+        terms.extend(exponents);
+        parts.push((*k, value, g.linear(&terms, Rational::ZERO)))
     }
     if !constant.is_zero() {
         let zero = g.number(Rational::ZERO);
@@ -205,6 +204,21 @@ fn linear(g: &mut Graph, operands: &[Scaled], coefficients: &[Rational], constan
         terms.push((k, value.map_or(factor, |v| g.mul(&[v, factor]))))
     }
     Scaled { node: g.linear(&terms, Rational::ZERO), shift: vec![(common, 2)] }
+}
+
+/// A value that is no power of exp, `None` for 1, and the terms of the exponent of one: exp(x) is the power of its argument, and so are the factors exp(x) of a product. Where a
+/// predicate selects, what it leaves out must not decide a shift: there nothing is taken out.
+fn power(g: &mut Graph, x: NodeId) -> (Option<NodeId>, Vec<(Rational, NodeId)>) {
+    let factors: Vec<(NodeId, i8)> = match g.op(x) {
+        Op::Product(exponents) => g.operands(x).iter().copied().zip(exponents.iter().copied()).collect(),
+        _ => vec![(x, 2)],
+    };
+    if factors.iter().any(|f| matches!(g.op(f.0), Op::Predicate(_))) {
+        return (Some(x), vec![]);
+    }
+    let (powers, rest): (Vec<_>, Vec<_>) = factors.into_iter().partition(|f| matches!(g.op(f.0), Op::Apply(Function::Exp)));
+    let exponents = powers.iter().map(|(n, e)| (half(*e), g.operands(*n)[0])).collect();
+    ((!rest.is_empty()).then(|| g.product(&rest)), exponents)
 }
 
 fn sum(g: &mut Graph, x: &Scaled, axes: AxisSet) -> Scaled {

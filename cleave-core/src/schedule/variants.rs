@@ -49,9 +49,9 @@ pub fn candidates(framed: &Framed, bounds: &[(AxisId, usize)]) -> Vec<Candidate>
     if inner != whole && !inner.is_empty() {
         variants.push(Variant { chip: inner, ..looped.clone() })
     }
-    // a mask that varies along a packed axis bounds its loop better where the axis is alone
-    if packs_a_mask(framed, &looped) {
-        let first = variants.first().unwrap_or(&looped).clone();
+    // a mask that varies along a packed axis bounds its loop better where the axis is alone; and a tensor map reads rows of one axis
+    let first = variants.first().unwrap_or(&looped).clone();
+    if packs_a_mask(framed, &looped) || (!first.chip.is_empty() && packs(framed, &first)) {
         variants.push(Variant { pack: false, ..first })
     }
     let mut candidates: Vec<Candidate> = variants.into_iter().map(|variant| Candidate { keeps: variant.chip == whole, variant }).collect();
@@ -63,6 +63,11 @@ pub fn candidates(framed: &Framed, bounds: &[(AxisId, usize)]) -> Vec<Candidate>
         candidates.insert(position, Candidate { variant: rescue, keeps: false })
     }
     candidates
+}
+
+/// Whether any part has a packed dim.
+fn packs(framed: &Framed, variant: &Variant) -> bool {
+    groups(framed, variant.chip).iter().any(|stores| dims(&restrict(framed, stores), variant).iter().any(|d| d.axes.len() > 1 && !d.batch))
 }
 
 /// Whether the packed dims of any part hold an axis along which a mask of it varies.

@@ -168,6 +168,6 @@ impl Formula {
     }
     pub fn kernel(self, name: &str) -> Kernel {
         let params = vec![Param { name: "T".into(), types: vec![DType::F32] }];
-        Kernel { name: name.into(), graph: self.graph, params, bounds: self.bounds, assertions: vec![] }
+        Kernel { name: name.into(), graph: self.graph, params, bounds: self.bounds, assertions: vec![], assumptions: vec![] }
     }
 }

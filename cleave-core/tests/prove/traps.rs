@@ -3,7 +3,7 @@ use cleave_core::algebra::schema::{Addend as A, Axes::*, Coefficient as K, Facto
 use cleave_core::graph::Function::{Abs, Exp, Log};
 use cleave_core::prove::denote::Unclear;
 use cleave_core::prove::lemmas::{BIJECTIONS, LEMMAS, Obligation};
-use cleave_core::prove::solver::{Answer, PATIENCE, Solver};
+use cleave_core::prove::solver::{Answer, Failure, PATIENCE, Solver};
 use cleave_core::prove::{Refusal, judge};
 
 const X: Term = Any('x');
@@ -182,6 +182,19 @@ fn a_lemma_with_an_index_shifted_or_an_operation_changed_is_refuted() {
         let wrong = changed(name, from, to);
         assert!(wrong.iter().any(|o| matches!(solver.ask(&o.lines()), Ok(Answer::Possible))), "{name}: `{to}` for `{from}`")
     }
+}
+
+#[test]
+fn a_question_that_takes_too_long_has_no_answer() {
+    let mut solver = Solver::start(100).unwrap();
+    // no sum of two cubes is a cube: true, and beyond what the solver knows of whole numbers
+    let constants: &'static [&'static str] = &["a b c Int"];
+    let given: &'static [&'static str] = &["(> a 0)", "(> b 0)", "(> c 0)"];
+    let fermat = Obligation { constants, given, shown: "(not (= (+ (* a a a) (* b b b)) (* c c c)))" };
+    assert!(matches!(solver.ask(&fermat.lines()), Err(Failure::Unknown)));
+    // it is asked on
+    let easy = Obligation { constants, given, shown: "(> (+ a b) 1)" };
+    assert_eq!(solver.ask(&easy.lines()).unwrap(), Answer::Impossible)
 }
 
 #[test]

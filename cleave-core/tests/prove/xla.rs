@@ -1,5 +1,6 @@
 //! XLA's rules, and those beyond its vocabulary.
 use cleave_core::algebra::schema::{Guard, Row};
+use cleave_core::prove::instance::trial;
 use cleave_core::prove::solver::{PATIENCE, Solver};
 use cleave_core::prove::xla::rows;
 use cleave_core::prove::{Refusal, judge};
@@ -14,6 +15,19 @@ fn every_rule_of_the_list_is_proved() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"))
+}
+
+#[test]
+fn what_is_proved_for_extents_of_0_holds_there_and_everything_holds_at_small_ones() {
+    let mut solver = Solver::start(PATIENCE).unwrap();
+    for (_, text, row) in rows().unwrap() {
+        let proof = judge(&row, &mut solver).unwrap();
+        let some = trial(&row, 1000, false).unwrap();
+        assert!(some.admitted > 0 && some.counterexample.is_none(), "{text}: {some:?}");
+        let none = trial(&row, 1000, true).unwrap();
+        // of maxima of maxima over nothing less is proved than is true
+        assert!(none.counterexample.is_none() || !proof.empty, "{text}: {none:?}")
+    }
 }
 
 #[test]

@@ -370,6 +370,19 @@ fn sink() -> Graph {
     t.g
 }
 
+/// A softmax over `n` and one more term, which has a value too: a new token that is not in the cache yet.
+fn one_more() -> Graph {
+    let mut t = Terms::new("m n e");
+    let (x, v, sink, own) = (t.input("x", "m n"), t.input("v", "n e"), t.input("sink", "m"), t.input("own", "m e"));
+    let (e, s) = (t.exp(x), t.exp(sink));
+    let (z, o) = (t.sum("n", &[e]), t.sum("n", &[e, v]));
+    let own = t.g.mul(&[s, own]);
+    let (z, o) = (t.add(z, s), t.add(o, own));
+    let y = t.div(o, z);
+    t.output("y", &[(y, "m e")]);
+    t.g
+}
+
 /// A log-sum-exp over two axes, of which a mask bounds one: they cannot be packed.
 fn two_axes() -> Graph {
     let mut t = Terms::new("m n p");
@@ -442,6 +455,7 @@ pub fn all() -> Vec<Kernel> {
         kernel("low_rank", low_rank(), None, &[5, 13, 7, 2]),
         kernel("window_and_prefix", window_and_prefix(), None, &[7, 11, 3, 2]),
         kernel("sink", sink(), None, &[5, 11, 3]),
+        kernel("one_more", one_more(), None, &[5, 11, 3]),
         kernel("two_axes", two_axes(), None, &[5, 7, 3]),
         kernel("participation", participation(), None, &[5, 13]),
         kernel("latent", latent(), None, &[2, 3, 2, 7, 4, 4]),

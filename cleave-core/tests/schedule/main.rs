@@ -171,6 +171,11 @@ fn a_sink_of_any_size_stays_finite() {
 }
 
 #[test]
+fn a_term_beside_the_sums_of_any_size_stays_finite() {
+    check_named(&["one_more"])
+}
+
+#[test]
 fn row_kernels_equal_the_oracle() {
     check_named(&["rms_norm", "softmax", "softmax_source", "logsumexp"])
 }

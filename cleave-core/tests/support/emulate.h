@@ -192,7 +192,8 @@ inline void copy16(u32 to, const void* from, int bytes) {
   memset(shared_memory + to, 0xff, 16);
   emulator::fibers[emulator::current].open.push_back({to, from, bytes});
 }
-inline void copy16(u32 to, const void* from, int bytes, u64) { copy16(to, from, bytes); }
+struct Hint { u64 policy; };
+inline void copy16(u32 to, const void* from, int bytes, Hint) { copy16(to, from, bytes); }
 struct Kept {};
 inline void copy16(u32 to, const void* from, int bytes, Kept) { copy16(to, from, bytes); }
 inline void copy_commit() { auto& f = emulator::fibers[emulator::current]; f.groups.push_back(f.open); f.open.clear(); }
@@ -256,7 +257,7 @@ template <bool STREAM> void store_quad(Quad* p, Quad q) {
   if ((u64)p % 16) { fprintf(stderr, "misaligned store\n"); exit(4); }
   *p = q;
 }
-inline u64 stream_policy(i64) { cleave::warp_barrier("a policy"); return 0; }
+inline u64 stream_policy(i64) { cleave::warp_barrier("a policy"); return 1; }
 inline u32 arrive(u32* counter) { return (*counter)++; }
 
 // ---- compute capability 9.0 --------------------------------------------------------------------------------------
@@ -282,6 +283,7 @@ inline int uniform(int x) {
 inline int claim(u32* counter, int last) { const u32 before = *counter; *counter = before >= (u32)last ? 0 : before + 1; return (int)before; }
 inline int read_shared(u32 at) { int x; memcpy(&x, shared_at(at, 4), 4); return x; }
 inline void write_shared(u32 at, int x) { memcpy(shared_at(at, 4), &x, 4); }
+inline void write_shared8(u32 at, u32 x, u32 y) { const u32 v[2] = {x, y}; memcpy(shared_at(at, 8), v, 8); }
 inline void write_shared16(u32 at, u32 x, u32 y, u32 z, u32 w) { const u32 v[4] = {x, y, z, w}; memcpy(shared_at(at, 16), v, 16); }
 inline void read_shared16(u32 at, u32 (&x)[4]) { memcpy(x, shared_at(at, 16), 16); }
 inline emulator::Barrier& barrier_at(u32 b) {
@@ -348,7 +350,8 @@ inline void barrier_of(int id, int threads) {
 }
 inline void prefetch_map(const TensorMap&) {}
 inline emulator::Box box_at(u32 to, const TensorMap& m, std::vector<int> at) {
-  if (to % 1024) fail("a box that starts at no multiple of 1024 bytes");
+  // products ask for the multiple; the swizzle follows from addresses, and a row may start anywhere
+  if (to % (m.box[1] > 1 ? 1024 : 128)) fail("a box that starts at no multiple of 1024 bytes");
   if (at.size() != m.rank) fail("coordinates of another rank");
   if (m.box[0] * m.element != 128) fail("a box of other than 128 bytes a row");
   emulator::Box box = {to, &m, {}};

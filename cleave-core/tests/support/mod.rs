@@ -91,7 +91,14 @@ pub fn decode(b: &[u8], t: DType) -> f64 {
     }
 }
 
-/// A tensor in a buffer: strides in elements, `pad` more than dense between rows.
+/// From the length of a row of a tensor to the next one's start, in elements.
+pub type Row = fn(i64) -> i64;
+pub const DENSE: Row = |n| n;
+pub const ROWS: [Row; 3] = [DENSE, |n| n + 3, |n| n + 8];
+/// Multiples of 16 bytes for 16-bit types, as TMA asks.
+pub const ALIGNED_ROWS: [Row; 3] = [|n| (n + 7) / 8 * 8, |n| (n + 7) / 8 * 8 + 8, |n| (n + 7) / 8 * 8 + 16];
+
+/// A tensor in a buffer: strides in elements, rows as far apart as told.
 #[derive(Clone)]
 pub struct Placed {
     pub name: String,
@@ -102,10 +109,11 @@ pub struct Placed {
 }
 
 impl Placed {
-    pub fn new(name: &str, dtype: DType, shape: Vec<i64>, pad: i64) -> Self {
+    pub fn new(name: &str, dtype: DType, shape: Vec<i64>, row: Row) -> Self {
         let mut strides = vec![1; shape.len()];
         for d in (0..shape.len().saturating_sub(1)).rev() {
-            strides[d] = strides[d + 1] * shape[d + 1].max(1) + if d + 2 == shape.len() { pad } else { 0 }
+            let inner = strides[d + 1] * shape[d + 1].max(1);
+            strides[d] = if d + 2 == shape.len() { row(inner) } else { inner }
         }
         let elements = shape.first().map_or(1, |n| n * strides[0]).max(1) as usize;
         Placed { name: name.into(), dtype, shape, strides, elements }
@@ -156,7 +164,7 @@ pub fn extents(kernel: &Kernel, by_name: &[(&str, i64)]) -> Vec<i64> {
 
 impl Problem {
     /// Random inputs; an i32 tensor holds lengths up to `longest` (its own extents' rows in turn), scalars are 0.3 or the like.
-    pub fn new(kernel: &Kernel, types: &[DType], extents: Vec<i64>, pad: i64, lengths: &[i64], amplitude: f64, check: bool) -> Self {
+    pub fn new(kernel: &Kernel, types: &[DType], extents: Vec<i64>, row: Row, lengths: &[i64], amplitude: f64, check: bool) -> Self {
         let g = &kernel.graph;
         let mut random = Random(extents.iter().fold(17, |s, e| s * 31 + *e as u64));
         let (mut inputs, mut values) = (vec![], vec![]);
@@ -164,7 +172,7 @@ impl Problem {
             let dtype = i.element.resolve(types);
             let shape = extent::shape(&i.storage, &extents);
             let n = shape.iter().product::<i64>() as usize;
-            let placed = Placed::new(&i.name, dtype, shape, pad);
+            let placed = Placed::new(&i.name, dtype, shape, row);
             let v: Vec<f64> = (0..if check || i.storage.dims.is_empty() || dtype == DType::I32 { n } else { 0 })
                 .map(|k| match dtype {
                     DType::I32 => lengths[k % lengths.len()] as f64,
@@ -175,7 +183,7 @@ impl Problem {
             inputs.push(placed);
             values.push(v)
         }
-        let outputs: Vec<Placed> = g.outputs.iter().map(|o| Placed::new(&o.name, o.element.resolve(types), extent::shape(&o.storage, &extents), pad)).collect();
+        let outputs: Vec<Placed> = g.outputs.iter().map(|o| Placed::new(&o.name, o.element.resolve(types), extent::shape(&o.storage, &extents), row)).collect();
         let expected = if check {
             let tensors: Vec<Tensor> = inputs.iter().zip(&values).map(|(p, v)| Tensor::new(p.shape.clone(), v.clone())).collect();
             oracle::evaluate(g, &extents, &tensors).into_iter().map(|t| t.values).collect()
@@ -291,7 +299,7 @@ pub fn plan(kernel: &Kernel, program: &Program, entry: &Entry, problem: &Problem
             let first: i64 = m.first.iter().map(|(d, f, i)| stride_of(m.tensor, *d, *f) * *i as i64).sum();
             let bytes = dtype.bytes() as u64;
             let dims = m.dims.iter().map(|d| {
-                let size = d.axes.iter().map(extent).product::<i64>().max(1) as u64;
+                let size = d.axes.iter().map(extent).product::<i64>().max(1) as u64 * d.parts as u64;
                 // the stride of a dim of one position is not used, but must be one that could be
                 let stride = if size == 1 { 16 } else { stride_of(m.tensor, d.dim, d.factor) as u64 * bytes };
                 (size, stride, d.length)

@@ -7,10 +7,11 @@ use once_cell::sync::Lazy;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-#[derive(Clone)]
-pub(crate) struct CudaDevice(Arc<Inner>);
+/// Contexts live as long as the process: modules and plans refer to them.
+#[derive(Clone, Copy)]
+pub(crate) struct CudaDevice(&'static Inner);
 
-pub(super) struct Inner {
+pub(crate) struct Inner {
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
     /// 90 is 9.0.
@@ -23,7 +24,7 @@ pub(super) struct Inner {
 /// A module of a plan file: the kernel's record, its instance, the module.
 pub(super) type ModuleKey = (usize, usize, u32);
 
-/// Every context seen so far. Contexts live as long as the process: modules and plans refer to them.
+/// Every context seen so far.
 static DEVICES: Lazy<Mutex<Vec<CudaDevice>>> = Lazy::new(Default::default);
 
 /// Operations per multiprocessor and clock of a dense 16-bit matrix product, and of f32 multiply-adds, by compute capability (CUDA
@@ -48,19 +49,19 @@ impl CudaDevice {
     pub fn of(context: &Arc<CudaContext>) -> Result<CudaDevice> {
         let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(d) = devices.iter().find(|d| d.0.context.cu_ctx() == context.cu_ctx()) {
-            return Ok(d.clone());
+            return Ok(*d);
         }
         let reading = || format!("reading the attributes of cuda:{}", context.ordinal());
         let (major, minor) = context.compute_capability().doing(reading)?;
         let capability = (major * 10 + minor) as u32;
-        let device = CudaDevice(Arc::new(Inner {
+        let device = CudaDevice(Box::leak(Box::new(Inner {
             context: context.clone(),
             stream: context.default_stream(),
             capability,
             model: model(context, capability).doing(reading)?,
             modules: Mutex::default(),
-        }));
-        devices.push(device.clone());
+        })));
+        devices.push(device);
         Ok(device)
     }
     pub fn context(&self) -> &Arc<CudaContext> {
@@ -82,8 +83,8 @@ impl CudaDevice {
     pub fn capability(&self) -> u32 {
         self.0.capability
     }
-    pub(super) fn inner(&self) -> &Inner {
-        &self.0
+    pub(super) fn inner(&self) -> &'static Inner {
+        self.0
     }
     /// The error of a failed allocation.
     pub fn allocation_error(&self, error: DriverError, bytes: usize) -> Error {

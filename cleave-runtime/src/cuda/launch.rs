@@ -5,7 +5,7 @@ use super::{CudaDevice, address_of};
 use crate::error::{Doing, Error, Result};
 use crate::layout::row_major;
 use cleave_core::dtype::DType;
-use cleave_core::graph::{Access, Factor};
+use cleave_core::graph::{Access, Factor, InputId};
 use cleave_core::plan::{Entry, PlanFile, TensorMap, TensorRef, Word};
 use cleave_core::tile::{DimId, Part, Program, Role};
 use cudarc::driver::{CudaFunction, CudaSlice, CudaStream, result};
@@ -28,7 +28,7 @@ pub(crate) enum Binding<'a> {
 enum Slot {
     Fixed(u64),
     Address(TensorRef),
-    Scalar(usize),
+    Scalar(InputId),
     /// The stride of a dimension times the extents of its inner factors.
     Stride {
         tensor: TensorRef,
@@ -196,7 +196,7 @@ fn layout(file: &PlanFile, types: &[DType], entry: &Entry, launch: usize, pieces
             }
             Word::Scalar(i) => {
                 file.kernel.graph.inputs.get(i.index())?;
-                Slot::Scalar(i.index())
+                Slot::Scalar(*i)
             }
             Word::Extent(a) => Slot::Fixed(*extents.get(a.0 as usize)? as u64),
             Word::Stride { tensor, dim, factor } => {
@@ -260,6 +260,10 @@ impl Loaded {
         }
         Ok(Loaded { launches, needs })
     }
+    /// Whether a launch needs no scratch memory.
+    pub fn needs_nothing(&self) -> bool {
+        self.needs == Needs::default()
+    }
     /// Gives `scratch` what a launch needs; while the stream captures it must have it already.
     pub fn reserve(&self, kernel: &str, device: &CudaDevice, stream: &Arc<CudaStream>, scratch: &mut Scratch, capturing: bool) -> Result<()> {
         match scratch.fits(self.needs) {
@@ -271,33 +275,31 @@ impl Loaded {
     /// Starts the kernels on `stream`.
     ///
     /// # Safety
-    /// The bindings are the kernel's, with the extents that the entry was loaded for, and stay valid until the stream has run it.
-    pub unsafe fn launch(&self, stream: &CudaStream, inputs: &[Binding], outputs: &[Binding], scratch: &Scratch) -> Result<()> {
-        stream.context().bind_to_thread().doing(|| "entering the context".into())?;
+    /// The bindings are the kernel's, with the extents that the entry was loaded for, and stay valid until the stream has run it. The thread is in the stream's context.
+    pub unsafe fn launch<'a>(&self, stream: &CudaStream, binding: &dyn Fn(TensorRef) -> Option<Binding<'a>>, scratch: &Scratch) -> Result<()> {
         let memory = scratch.memory.last().map_or(0, |m| m.address);
         let counters = scratch.counters.last().map_or(0, |c| c.address);
-        let tensor = |t: &TensorRef| match t {
-            TensorRef::Input(i) => inputs.get(i.index()),
-            TensorRef::Output(o) => outputs.get(*o as usize),
-            TensorRef::Workspace(_) => None,
+        let place = |t: TensorRef| match binding(t) {
+            Some(Binding::Tensor { address, strides }) => (address, strides),
+            _ => (0, &[][..]),
         };
         let mut words: Vec<u64> = Vec::with_capacity(64);
         for start in self.launches.iter().filter(|s| s.blocks > 0) {
             words.clear();
-            let place = |t: TensorRef| match tensor(&t) {
-                Some(Binding::Tensor { address, strides }) => (*address, *strides),
-                _ => (0, &[][..]),
-            };
             start.maps.write(place, &mut words)?;
             words.extend(start.slots.iter().map(|slot| match slot {
                 Slot::Fixed(w) => *w,
                 Slot::Scratch(offset) => memory + *offset as u64,
                 Slot::Counters(offset) => counters + *offset as u64 * 4,
-                Slot::Scalar(i) => inputs.get(*i).map_or(0, |b| if let Binding::Scalar(w) = b { *w } else { 0 }),
-                Slot::Address(t) => tensor(t).map_or(0, |b| if let Binding::Tensor { address, .. } = b { *address } else { 0 }),
-                Slot::Stride { tensor: t, dim, inner } => {
-                    tensor(t).map_or(0, |b| if let Binding::Tensor { strides, .. } = b { strides.get(*dim).map_or(0, |s| *s as u64 * inner) } else { 0 })
+                Slot::Scalar(i) => {
+                    if let Some(Binding::Scalar(w)) = binding(TensorRef::Input(*i)) {
+                        w
+                    } else {
+                        0
+                    }
                 }
+                Slot::Address(t) => place(*t).0,
+                Slot::Stride { tensor, dim, inner } => place(*tensor).1.get(*dim).map_or(0, |s| *s as u64 * inner),
             }));
             if !start.maps.is_empty() {
                 // the struct is aligned to 64 bytes, and as long as a multiple of them
@@ -327,7 +329,7 @@ mod tests {
     use cleave_core::axis::AxisId;
     use cleave_core::device::Target;
     use cleave_core::dtype::Element;
-    use cleave_core::graph::{Graph, InputId};
+    use cleave_core::graph::Graph;
     use cleave_core::kernel::Kernel;
     use cleave_core::plan::{Body, Launch, VERSION};
     use cleave_core::tile::{Dim, Workspace};
@@ -358,7 +360,7 @@ mod tests {
             partial_bytes: vec![100, 8],
         };
         let entry = Entry { program: 0, target: Target::Portable, tiles: vec![vec![vec![1, 4, 256], vec![64]]], launches: vec![launch], guards: vec![] };
-        let kernel = Kernel { name: "f".into(), graph, params: vec![], bounds: vec![], assertions: vec![] };
+        let kernel = Kernel { name: "f".into(), graph, params: vec![], bounds: vec![], assertions: vec![], assumptions: vec![] };
         (PlanFile { version: VERSION, key: 0, kernel, algorithms: vec![], programs: vec![program], instances: vec![] }, entry)
     }
 

@@ -57,6 +57,7 @@ impl Map {
         let first = map.first.iter().map(|(d, f, index)| Some((*d as usize, inner(*d, *f)? * *index as u64))).collect::<Option<_>>()?;
         let dim = |d: &cleave_core::plan::MapDim| {
             let size: u64 = d.axes.iter().map(|a| extents.get(a.0 as usize).map(|n| (*n).max(0) as u64)).product::<Option<u64>>()?;
+            let size = size * d.parts as u64;
             Some(Dim { size: size.max(1), dim: d.dim as usize, inner: inner(d.dim, d.factor)?, length: d.length })
         };
         let dims: Vec<Dim> = map.dims.iter().map(dim).collect::<Option<_>>()?;
@@ -148,7 +149,7 @@ mod tests {
         let [k, g, m, d] = [0, 1, 2, 3].map(AxisId);
         let storage =
             Access { dims: vec![vec![Factor::Axis(k), Factor::Axis(g)], vec![Factor::Axis(m), Factor::Part { index: 1, of: 2 }], vec![Factor::Axis(d)]] };
-        let dim = |axes: &[AxisId], dim, factor, length| MapDim { axes: axes.to_vec(), dim, factor, length };
+        let dim = |axes: &[AxisId], dim, factor, length| MapDim { axes: axes.to_vec(), parts: 1, dim, factor, length };
         let map = TensorMap {
             tensor: TensorRef::Input(InputId(0)),
             first: vec![(1, 1, 1)],
@@ -162,8 +163,19 @@ mod tests {
     }
 
     #[test]
+    fn parts_that_are_taken_whole_lie_side_by_side() {
+        let [m, f] = [0, 1].map(AxisId);
+        let storage = Access { dims: vec![vec![Factor::Axis(m)], vec![Factor::Axis(f), Factor::Part { index: 0, of: 2 }]] };
+        let dims = vec![MapDim { axes: vec![f], parts: 2, dim: 1, factor: 1, length: 64 }, MapDim { axes: vec![m], parts: 1, dim: 0, factor: 0, length: 64 }];
+        let map = Map::new(&TensorMap { tensor: TensorRef::Output(0), first: vec![], dims }, &storage, DType::F16, &[5, 48]).unwrap();
+        assert_eq!(map.dims.iter().map(|d| d.size).collect::<Vec<_>>(), [96, 5]);
+        assert_eq!(map.place(0, &[96, 1]).1[..2], [2, 192])
+    }
+
+    #[test]
     fn a_map_of_dims_that_the_tensor_lacks_is_a_damaged_plan() {
-        let map = TensorMap { tensor: TensorRef::Output(0), first: vec![], dims: vec![MapDim { axes: vec![AxisId(0)], dim: 4, factor: 0, length: 64 }] };
+        let map =
+            TensorMap { tensor: TensorRef::Output(0), first: vec![], dims: vec![MapDim { axes: vec![AxisId(0)], parts: 1, dim: 4, factor: 0, length: 64 }] };
         assert_eq!(Map::new(&map, &Access::plain([AxisId(0)]), DType::F16, &[64]), None)
     }
 }

@@ -1,13 +1,16 @@
 //! The CUDA side: devices and their modules ([`context`], [`module`]), and launches of a chosen entry ([`launch`]). Everything
 //! goes through libcuda, which is loaded when a device is first asked for; nothing here needs CUDA to build.
+mod compiled;
 mod context;
 mod launch;
 mod maps;
 mod module;
+mod uses;
 
 pub(crate) use context::CudaDevice;
 pub(crate) use launch::{Binding, Loaded, Scratch};
 pub(crate) use module::Usable;
+pub(crate) use uses::Uses;
 
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut, SyncOnDrop};
 use std::sync::Arc;
@@ -19,7 +22,7 @@ pub(crate) fn address_of<T>(slice: &CudaSlice<T>) -> u64 {
     address
 }
 
-/// A slice whose uses on several streams cudarc orders by events, whatever its element type.
+/// A slice of any element type. Its uses on several streams cudarc orders by events, two for each use.
 pub(crate) trait Tracked: Send + Sync {
     /// The stream that it was allocated on.
     fn home(&self) -> &Arc<CudaStream>;

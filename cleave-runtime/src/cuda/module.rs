@@ -1,11 +1,17 @@
 //! Which image of a module runs on a device, and loading it once for each context.
 use super::CudaDevice;
+use super::compiled::Origin;
 use crate::error::{Doing, Error, Result};
 use cleave_core::device::Target;
 use cleave_core::plan::{Image, ImageKind, Instance, Module};
 use cudarc::driver::{CudaModule, sys};
 use cudarc::nvrtc::{self, CompileError, CompileOptions, Ptx};
+use once_cell::sync::Lazy;
 use std::sync::{Arc, PoisonError};
+
+/// Whether NVRTC can be loaded. Looked up once: where it is not, every look goes through all folders of libraries.
+// SAFETY: only asks whether the library can be loaded
+static NVRTC: Lazy<bool> = Lazy::new(|| unsafe { nvrtc::sys::is_culib_present() });
 
 /// How a module gets onto a device.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -40,11 +46,18 @@ pub(crate) fn usable(module: &Module, capability: u32, nvrtc: bool) -> Usable {
     }
 }
 
+/// NVRTC's version, which is loaded.
+fn version() -> (i32, i32) {
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: both are written to
+    let _ = unsafe { nvrtc::sys::nvrtcVersion(&mut major, &mut minor) };
+    (major, minor)
+}
+
 impl CudaDevice {
     /// How `module` would be loaded here.
     pub fn usable(&self, module: &Module) -> Usable {
-        // SAFETY: only asks whether the library can be loaded
-        usable(module, self.capability(), unsafe { nvrtc::sys::is_culib_present() })
+        usable(module, self.capability(), *NVRTC)
     }
     /// The module, loaded unless it has been already. `record` tells kernels apart.
     pub(super) fn module(&self, kernel: &str, record: usize, instance: (usize, &Instance), index: u32) -> Result<Arc<CudaModule>> {
@@ -76,17 +89,23 @@ impl CudaDevice {
         let architecture = if module.target == Target::Hopper { "90a".into() } else { self.capability().to_string() };
         // lambdas of the tile primitives carry no annotation: nvcc takes them for device code where they are used, NVRTC asks
         let flags = vec![format!("--gpu-architecture=compute_{architecture}"), "--std=c++17".into(), "--device-as-default-execution-space".into()];
-        let options = CompileOptions { options: flags, ..Default::default() };
         if module.source.contains('\0') {
             return Err(Error::Plan { kernel: kernel.into() });
         }
-        nvrtc::compile_ptx_with_opts(&module.source, options).map_err(|e| Error::Compile {
+        let origin = Origin { source: &module.source, flags: &flags, compiler: version() };
+        if let Some(ptx) = origin.load() {
+            return Ok(Ptx::from_src(ptx));
+        }
+        let options = CompileOptions { options: flags.clone(), ..Default::default() };
+        let ptx = nvrtc::compile_ptx_with_opts(&module.source, options).map_err(|e| Error::Compile {
             kernel: kernel.into(),
             log: match e {
                 CompileError::CompileError { log, .. } => log.to_string_lossy().trim().to_string(),
                 other => other.to_string(),
             },
-        })
+        })?;
+        origin.keep(ptx.to_src().trim_end_matches('\0'));
+        Ok(ptx)
     }
     pub(crate) fn no_code(&self, kernel: &str, instance: &Instance) -> Error {
         let mut built: Vec<String> = instance

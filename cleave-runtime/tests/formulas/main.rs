@@ -135,7 +135,7 @@ fn check(text: &str, seed: u64) -> Result<usize, String> {
     }
     let scheduled: Vec<Vec<Program>> = found.algorithms.iter().map(|a| programs(0, &a.graph, &kernel.bounds)).collect();
     say("scheduled");
-    let kept = admissible(&kernel, &scheduled);
+    let kept = admissible(&kernel, &found.algorithms, &scheduled);
     say("screened");
     let mut random = Random(seed ^ 0x5eed);
     let types = kernel.instances().remove(0);

@@ -1,5 +1,6 @@
 //! Workloads and how they are timed: the same formulas, extents and protocol as the scripts in `peers/`, under the same names.
 pub mod kernels;
+pub mod overhead;
 pub mod report;
 pub mod timing;
 pub mod workloads;
@@ -25,7 +26,19 @@ pub struct Workload {
     pub flop: f64,
     /// What must be read and written once.
     pub bytes: f64,
+    pub timed: Timed,
     make: Make,
+}
+
+/// Which time is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Timed {
+    /// Of a call, on the device.
+    Device,
+    /// Of a call whose plan is known, on the host.
+    Call,
+    /// Of calls each of which needs a new plan, on the host.
+    FirstCall,
 }
 
 impl Workload {

@@ -38,9 +38,9 @@ impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(
             f,
-            "{:48} {:10.4} ms {:10.1} GFLOP/s {:8.1} GB/s  {}, split {}",
+            "{:48} {:>13} {:10.1} GFLOP/s {:8.1} GB/s  {}, split {}",
             self.workload,
-            self.ms,
+            if self.ms < 0.01 { format!("{:.3} us", self.ms * 1e3) } else { format!("{:.4} ms", self.ms) },
             self.gflops(),
             self.gbps(),
             self.algorithm,

@@ -1,6 +1,6 @@
 //! The tables of workloads. A name is that of the same workload in `peers/peers_cpu.py` (CPU, f32) or `peers/peers.py` (CUDA, bf16, the nine subgraphs f16).
 use super::kernels::{attention_grouped, gated_mlp, layer_norm_rows, norm_linear, norm_product, product, product_product, product_rowsum, swiglu};
-use super::{Action, Job, Workload};
+use super::{Action, Job, Timed, Workload};
 use crate::data::Normal;
 use crate::kernels::{attention, attention_full, logsumexp_rows, rms_norm_rows, softmax_rows};
 use anyhow::Result;
@@ -70,7 +70,7 @@ impl Attention {
 }
 
 fn workload<T: Element>(name: String, flop: f64, elements: usize, make: impl Fn(&Device) -> Result<Job> + 'static) -> Workload {
-    Workload { name, flop, bytes: (elements * T::DTYPE.bytes()) as f64, make: Box::new(make) }
+    Workload { name, flop, bytes: (elements * T::DTYPE.bytes()) as f64, timed: Timed::Device, make: Box::new(make) }
 }
 
 /// Which kernel of two matrices, `x` of `[rows, inner]` and one or two `w`.

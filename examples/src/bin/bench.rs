@@ -2,7 +2,7 @@
 use anyhow::{Context, Result};
 use clap::Parser;
 use examples::bench::report::{self, Row};
-use examples::bench::{Workload, timing, workloads};
+use examples::bench::{Timed, Workload, overhead, timing, workloads};
 use examples::device::{Kind, open};
 use std::io::Write;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 struct Options {
     #[arg(long, value_enum, default_value = "cpu")]
     device: Kind,
-    /// Only workloads whose names begin with one of these, separated by commas: `prefill,decode`.
+    /// Only workloads whose names begin with one of these, separated by commas: `prefill,decode`. `overhead` is what calls cost the host.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// One JSON object a line: workload, ms, gflops, gbps, algorithm, split; with --tune also tuned_ms.
@@ -36,11 +36,14 @@ fn main() -> Result<()> {
     let options = Options::parse();
     let device = open(options.device)?;
     let cuda = options.device == Kind::Cuda;
-    let all = match options.fresh {
+    let mut all = match options.fresh {
         Some(count) => workloads::fresh(7, count),
         None if cuda => workloads::cuda(),
         None => workloads::cpu(),
     };
+    if options.fresh.is_none() {
+        all.extend(overhead::workloads(cuda))
+    }
     let peers = match &options.peers {
         Some(file) => report::peers(&std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?),
         None => vec![],
@@ -79,15 +82,15 @@ fn main() -> Result<()> {
 
 fn time(workload: &Workload, device: &cleave::Device, cuda: bool, tune: bool) -> Result<Row> {
     let mut job = workload.job(device)?;
-    let ms = timing::milliseconds(&mut job, device, cuda)?;
+    let ms = timing::milliseconds(&mut job, device, cuda, workload.timed)?;
     let plan = job.plan.clone();
     let tuned_ms = match tune {
-        true => {
+        true if workload.timed == Timed::Device => {
             job.tune()?;
             // the plan that was chosen is a candidate: what is slower by chance is not kept
-            Some(timing::milliseconds(&mut job, device, cuda)?.min(ms))
+            Some(timing::milliseconds(&mut job, device, cuda, workload.timed)?.min(ms))
         }
-        false => None,
+        _ => None,
     };
     Ok(Row {
         workload: workload.name.clone(),

@@ -48,7 +48,7 @@ fn main() -> Result<()> {
         match (options.report, options.json) {
             (true, true) => writeln!(out, "{}", report(file))?,
             (true, false) => table(&mut out, file)?,
-            (false, _) => explain(&mut out, file)?,
+            (false, _) => write!(out, "{file}")?,
         }
         if options.cuda {
             sources(&mut out, file)?
@@ -104,20 +104,6 @@ fn table(out: &mut impl Write, file: &PlanFile) -> io::Result<()> {
         let passes = passes(a).map(|(axis, n)| format!("{axis}:{n}")).collect::<Vec<_>>().join(" ");
         let splits = splits(file, i).into_iter().collect::<Vec<_>>().join(", ");
         writeln!(out, "  {:32} flops {}; passes {passes}; splits {}", a.name, flops(a), if splits.is_empty() { "none" } else { &splits })?
-    }
-    Ok(())
-}
-
-fn explain(out: &mut impl Write, file: &PlanFile) -> io::Result<()> {
-    writeln!(out, "{}", file.kernel)?;
-    for (i, a) in file.algorithms.iter().enumerate() {
-        writeln!(out, "{a}")?;
-        for (n, step) in a.derivation.iter().enumerate() {
-            writeln!(out, "  step {}, {}\n    {}\n    = {}", n + 1, step.rule, step.before, step.after)?
-        }
-        for p in file.programs.iter().filter(|p| p.algorithm as usize == i) {
-            writeln!(out, "\n{p}")?
-        }
     }
     Ok(())
 }

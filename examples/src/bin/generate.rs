@@ -3,7 +3,8 @@ use anyhow::{Context, Result, ensure};
 use clap::{Parser, ValueEnum};
 use cleave::{Device, Element};
 use examples::device::{Kind, open};
-use examples::model::{Cache, Model, Rows, likeliest};
+use examples::model::{Model, likeliest};
+use examples::session::Rows;
 use examples::{fetch, tokenizer::Tokenizer, weights::Gguf};
 use half::{bf16, f16};
 use std::io::Write;
@@ -64,14 +65,14 @@ fn generate<T: Element>(options: &Options, device: &Device) -> Result<()> {
     let room = config.context.saturating_sub(prompt.len());
     ensure!(options.tokens <= room, "a prompt of {} tokens leaves room for {room} of the {} positions", prompt.len(), config.context);
     let model = Model::<T>::load(device, &mut file)?;
-    let mut cache = Cache::new(device, &config, prompt.len() + options.tokens)?;
+    let mut session = model.session(prompt.len() + options.tokens)?;
 
     let mut out = std::io::stdout().lock();
     write!(out, "{text}")?;
     out.flush()?;
     let mut words = tokenizer.stream();
     let start = Instant::now();
-    let mut token = likeliest(&model.forward(&mut cache, &prompt, Rows::Last)?);
+    let mut token = likeliest(&session.forward(&prompt, Rows::Last)?);
     let prompt_time = start.elapsed();
 
     let start = Instant::now();
@@ -80,7 +81,7 @@ fn generate<T: Element>(options: &Options, device: &Device) -> Result<()> {
         write!(out, "{}", words.push(token)?)?;
         out.flush()?;
         generated += 1;
-        token = likeliest(&model.forward(&mut cache, &[token], Rows::Last)?);
+        token = likeliest(&session.forward(&[token], Rows::Last)?);
     }
     let decode_time = start.elapsed();
     writeln!(out)?;
@@ -91,5 +92,17 @@ fn generate<T: Element>(options: &Options, device: &Device) -> Result<()> {
         rate(prompt.len(), prompt_time),
         rate(generated, decode_time)
     );
+    let replays = session.replays();
+    if replays.count > 0 {
+        let share = replays.kernels.as_secs_f64() / replays.total.as_secs_f64();
+        let each = |time: std::time::Duration| time.as_secs_f64() * 1e6 / replays.count as f64;
+        eprintln!(
+            "replayed: {} steps of {:.0} us, of which {:.0} us ({:.0} %) in kernels",
+            replays.count,
+            each(replays.total),
+            each(replays.kernels),
+            share * 100.0
+        )
+    }
     Ok(())
 }

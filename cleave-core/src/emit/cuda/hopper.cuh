@@ -26,6 +26,26 @@ CLEAVE_UNROLL
 }
 template <int N> CLEAVE_DEVICE void pin(Fragment<1, N>& x) { pin(x.v[0]); }
 
+// The tiles of two intervals of positions, each once, from the last to the first: the step that visits each.
+struct Visits {
+  int end, count, rest, steps;
+  CLEAVE_DEVICE int operator()(int step) const { return step < count ? end - 1 - step : rest - 1 - (step - count); }
+};
+CLEAVE_DEVICE Visits visits(int low, int high, int other_low, int other_high, int tile) {
+  const int a = low / tile, b = low < high ? (high + tile - 1) / tile : a, c = other_low / tile, d = other_low < other_high ? (other_high + tile - 1) / tile : c;
+  const bool first = c == d || (a < b && b >= d);  // whether the first interval ends later
+  const int from = first ? a : c, to = first ? b : d, rest_from = first ? c : a, rest_to = least(first ? d : b, from);
+  const int count = to - from, rest = most(rest_to - rest_from, 0);
+  return {to, count, rest_to, count + rest};
+}
+
+// The row of columns that a box of one row has brought, the 16-byte chunks of which are swizzled by where it lies.
+template <int N, class T> CLEAVE_DEVICE void read_columns(Columns<N>& x, u32 at, T) {
+  const u32 swizzle = (at >> 7 & 7) << 4, own = at + (u32)(lane() & 3) * 4;
+CLEAVE_UNROLL
+  for (int j = 0; j < N / 8; j++) unpack((u32)read_shared(own + ((u32)j * 16 ^ swizzle)), x.v[j][0], x.v[j][1], T());
+}
+
 // Columns [FIRST, FIRST + COUNT) of values x(i, j, c), the element of a fragment, as a tile of this warpgroup's 64 rows, blocks of 64 columns
 // `between` bytes apart.
 template <int FIRST, int COUNT, class T, class X> CLEAVE_DEVICE void stage(u32 to, u32 between, T, X x) {
@@ -41,6 +61,19 @@ CLEAVE_UNROLL
     }
     store_matrices(to + (u32)(n / 4) * between + (u32)(row * 128 + (((n % 4 * 2 + (lane() >> 4)) ^ (row & 7)) << 4)), r[0], r[1], r[2], r[3]);
   }
+}
+
+// The same of values x(i, j, c, part) with two parts, which lie side by side; FIRST and COUNT are of the tile.
+template <int FIRST, int COUNT, class T, class X> CLEAVE_DEVICE void stage_pairs(u32 to, u32 between, T, X x) {
+CLEAVE_UNROLL
+  for (int n = 0; n < COUNT / 16; n++)
+CLEAVE_UNROLL
+    for (int h = 0; h < 2; h++) {
+      const int j = FIRST / 16 + n, row = ((thread() >> 5) & 3) * 16 + 8 * h + row_of_lane();
+      const u32 low = pack(x(0, j, 2 * h, 0), x(0, j, 2 * h, 1), T()), high = pack(x(0, j, 2 * h + 1, 0), x(0, j, 2 * h + 1, 1), T());
+      const int chunk = n % 4 * 2 + ((lane() >> 1) & 1);
+      write_shared8(to + (u32)(n / 4) * between + (u32)(row * 128 + ((chunk ^ (row & 7)) << 4) + (lane() & 1) * 8), low, high);
+    }
 }
 
 // Zeroes rows [first, end) of a tile: memory beyond what a loop may read can hold anything, and 0 times it is not 0.

@@ -11,6 +11,7 @@ CLEAVE_DEVICE int uniform(int x) { return __shfl_sync(0xffffffffu, x, 0); }
 CLEAVE_DEVICE int claim(u32* counter, int last) { return (int)atomicInc(counter, (unsigned)last); }
 CLEAVE_DEVICE int read_shared(u32 at) { int x; asm volatile("ld.shared.s32 %0, [%1];" : "=r"(x) : "r"(at) : "memory"); return x; }
 CLEAVE_DEVICE void write_shared(u32 at, int x) { asm volatile("st.shared.s32 [%0], %1;" ::"r"(at), "r"(x) : "memory"); }
+CLEAVE_DEVICE void write_shared8(u32 at, u32 x, u32 y) { asm volatile("st.shared.v2.b32 [%0], {%1,%2};" ::"r"(at), "r"(x), "r"(y) : "memory"); }
 CLEAVE_DEVICE void write_shared16(u32 at, u32 x, u32 y, u32 z, u32 w) { asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(at), "r"(x), "r"(y), "r"(z), "r"(w) : "memory"); }
 CLEAVE_DEVICE void read_shared16(u32 at, u32 (&x)[4]) { asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];" : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(at) : "memory"); }
 

@@ -68,6 +68,17 @@ template <int BLOCKS> struct Limits {
   int v[BLOCKS][2];
   CLEAVE_DEVICE int operator()(int i, int h) const { return v[i][h]; }
 };
+// An index for each column.
+template <int COLUMNS> struct Indices {
+  int v[COLUMNS / 8][2];
+  CLEAVE_DEVICE int operator()(int j, int h) const { return v[j][h]; }
+};
+template <int N, class F> CLEAVE_DEVICE void each(Indices<N>& x, F f) {
+CLEAVE_UNROLL
+  for (int j = 0; j < N / 8; j++)
+CLEAVE_UNROLL
+    for (int h = 0; h < 2; h++) x.v[j][h] = f(j, h);
+}
 template <int B, class F> CLEAVE_DEVICE void each(Limits<B>& x, F f) {
 CLEAVE_UNROLL
   for (int i = 0; i < B; i++)
@@ -250,6 +261,17 @@ CLEAVE_UNROLL
   } else {
     load_chunks<THREADS>(tile, from, row_low, row_high, column_high, [&](int r) { return r * stride; }, policy);
   }
+}
+// By a policy, or by none if it is 0.
+template <int THREADS, class T, int R, int C, class F>
+CLEAVE_DEVICE void load_chunks(const Tile<T, R, C>& tile, const T* from, int row_low, int row_high, int column_high, F row, u64 policy) {
+  if (policy) load_chunks<THREADS>(tile, from, row_low, row_high, column_high, row, Hint{policy});
+  else load_chunks<THREADS>(tile, from, row_low, row_high, column_high, row, Kept());
+}
+template <int THREADS, class T, int R, int C>
+CLEAVE_DEVICE void load_rows(const Tile<T, R, C>& tile, const T* from, i64 stride, int row_low, int row_high, int column_high, u64 policy) {
+  if (policy) load_rows<THREADS>(tile, from, stride, row_low, row_high, column_high, Hint{policy});
+  else load_rows<THREADS>(tile, from, stride, row_low, row_high, column_high, Kept());
 }
 template <int THREADS, class T, int R, int C, class F>
 CLEAVE_DEVICE void load_elements(const Tile<T, R, C>& tile, const T* from, int row_low, int row_high, int column_low, int column_high, F offset) {

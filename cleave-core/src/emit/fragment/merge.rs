@@ -83,26 +83,45 @@ impl Writer<'_> {
         }
         Ok(())
     }
-    /// The states of the warps that shared a loop or pieces, merged in order.
+    /// The states of the warps that shared a loop or pieces: half of the warps give theirs to the other half, until the first has all. Where a later loop
+    /// asks for them, all warps get them back.
     fn merge_warps(&mut self, l: &Loop, words: &[StateWords], free: u32) -> Result<(), Refusal> {
         let s = self.shape;
         let count = self.state_words(l)?.1;
         let stride = 32 * s.warp_rows * s.warp_columns;
-        self.code.open("{  // the warps' states, merged in order");
+        let half = s.warp_loop / 2;
+        self.code.open("{  // the warps' states");
         self.code.line(format!("float* const states = (float*)(cleave::shared_memory + {free}) + cleave::thread() % {stride};"));
-        self.code.line(format!("float* const mine = states + warp_loop * {};", count * stride));
         self.code.line("cleave::barrier();");
-        self.write_states(words, stride);
-        self.code.line("cleave::barrier();");
-        self.reset(l, false)?;
         self.code.line("CLEAVE_ONCE");
-        self.code.open(format!("for (int other = 0; other < {}; other++) {{", s.warp_loop));
-        self.code.line(format!("const float* const theirs = states + other * {};", count * stride));
+        self.code.open(format!("for (int half = {half}; half > 0; half >>= 1) {{"));
+        self.code.open("if (warp_loop >= half && warp_loop < 2 * half) {");
+        self.code.line(format!("float* const mine = states + (warp_loop - half) * {};", count * stride));
+        self.write_states(words, stride);
+        self.code.close("}");
+        self.code.line("cleave::barrier();");
+        self.code.open("if (warp_loop < half) {");
+        self.code.line(format!("const float* const theirs = states + warp_loop * {};", count * stride));
         self.merge_states(l, words, stride)?;
         self.code.close("}");
         self.code.line("cleave::barrier();");
         self.code.close("}");
-        self.shared = self.shared.max(free + s.warp_loop * count * stride * 4);
+        let last = self.cx.part.split_loop().is_some_and(|i| matches!(&self.cx.part.body[i], Statement::Loop(last) if std::ptr::eq(last, l)));
+        if !last {
+            self.code.line("float* const mine = states;");
+            self.code.open("if (warp_loop == 0) {");
+            self.write_states(words, stride);
+            self.code.close("}");
+            self.code.line("cleave::barrier();");
+            self.code.line("const float* const theirs = states;");
+            self.code.open("if (warp_loop > 0) {");
+            self.reset(l, false)?;
+            self.merge_states(l, words, stride)?;
+            self.code.close("}");
+            self.code.line("cleave::barrier();")
+        }
+        self.code.close("}");
+        self.shared = self.shared.max(free + half * count * stride * 4);
         Ok(())
     }
     /// The states of the warps that shared a loop, then those of the pieces of a split, merged in order.

@@ -117,6 +117,12 @@ pub(in crate::emit) struct Writer<'a> {
     pub(in crate::emit) signed: bool,
     /// Bytes of the tensors that are read once, as expressions.
     pub(in crate::emit) streams: RefCell<Vec<String>>,
+    /// Tiles that are 0 outside of the tensor, in loops that go no further.
+    pub(in crate::emit) filled: HashSet<NodeId>,
+    /// What is computed outside of the extents is left out where it is stored.
+    pub(in crate::emit) clipped: bool,
+    /// Declarations of indices along the axes of packed columns, where they may be asked for.
+    pub(in crate::emit) unpacked: RefCell<Option<Vec<String>>>,
 }
 
 /// An element of a value in registers.
@@ -184,6 +190,30 @@ impl Site for Lane<'_, '_> {
         let test = if upper { "<" } else { ">=" };
         Some(format!("8 * j + (c & 1) {test} {limit}(i, c >> 1) - {}", self.writer.column_name(column)))
     }
+    fn clipped(&self) -> bool {
+        self.writer.clipped
+    }
+    fn unpacked(&self, axis: AxisId) -> Option<String> {
+        let (w, cx) = (self.writer, self.writer.cx);
+        let (column, at) = match self.class {
+            Class::Fragment(column) => (column, "(j, c & 1)"),
+            Class::Columns(column) => (column, "(j, h)"),
+            _ => return None,
+        };
+        if cx.part.dim_of(axis) != Some(column) || cx.part.dim(column).axes.len() < 2 {
+            return None;
+        }
+        let mut all = w.unpacked.borrow_mut();
+        let all = all.as_mut()?;
+        let name = cx.name(&format!("index of columns {}", axis.0), &format!("{}_of_column", cx.part.graph.axis(axis)));
+        let position = Lane { writer: w, class: Class::Columns(column) }.position(column);
+        let index = cx.index_at(axis, &format!("cleave::least({position}, {} - 1)", cx.size(column)));
+        let line = format!("cleave::Indices<{}> {name}; cleave::each({name}, [&](int j, int h) {{ return {index}; }});", w.local(column));
+        if !all.contains(&line) {
+            all.push(line)
+        }
+        Some(name + at)
+    }
 }
 
 pub fn place(cx: &Context, shape: Shape, limit: u32) -> Result<Placed, Refusal> {
@@ -234,6 +264,9 @@ impl<'a> Writer<'a> {
             guards: Default::default(),
             limits: Default::default(),
             streams: Default::default(),
+            unpacked: Default::default(),
+            filled: HashSet::new(),
+            clipped: false,
             signed: true,
         }
     }
@@ -343,7 +376,11 @@ impl Writer<'_> {
     /// Whether a value is 0 where the loop over a dim does not go.
     pub(in crate::emit) fn vanishes(&self, node: NodeId, dim: DimId) -> bool {
         let g = &self.cx.part.graph;
-        matches!(g.op(node), Op::Product(e) if g.operands(node).iter().zip(e).any(|(x, e)| *e > 0 && self.limits(*x, dim)))
+        let Op::Product(e) = g.op(node) else { return self.filled.contains(&node) };
+        // of a factor that is not known to be 0 there nothing is known: it may be no number
+        let filled = |x: NodeId| self.filled.contains(&x) || matches!(g.op(x), Op::Number(_));
+        let mut factors = g.operands(node).iter().zip(e);
+        factors.clone().any(|(x, e)| *e > 0 && self.limits(*x, dim)) || factors.all(|(x, e)| *e > 0 && filled(*x))
     }
     /// The name of the column of each row below which (true) or from which on (false) an atom of a predicate holds, in a loop over columns whose
     /// index it has with factor -1 or 1, and where the loop goes. Declared once for a tile: what is left for an element is a comparison.

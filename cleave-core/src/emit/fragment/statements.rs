@@ -111,7 +111,7 @@ impl Writer<'_> {
         if wide.contains(&self.shape.row) {
             return Err("a reduction over the rows".into());
         }
-        let x = if conditions.is_empty() { x } else { format!("{} ? {x} : {}", conditions.join(" && "), self.identity(node)) };
+        let x = if conditions.is_empty() { x } else { format!("{} ? {x} : {}", conditions.join(" & "), self.identity(node)) };
         match wide[..] {
             [d] => self.code.line(format!(
                 "cleave::fold_columns<{}>({name}, {}, [&]({}) {{ return {x}; }});",
@@ -235,7 +235,7 @@ impl Writer<'_> {
                 if !operands[1..].iter().any(|p| self.limits(*p, d)) {
                     conditions.extend(self.counts(inner, d))
                 }
-                let counts = if conditions.is_empty() { "true".into() } else { conditions.join(" && ") };
+                let counts = if conditions.is_empty() { "true".into() } else { conditions.join(" & ") };
                 let (verb, value) = match row.statistic {
                     Statistic::Mean => ("mean".to_string(), self.element(inner, operands[0])),
                     Statistic::Greatest => match self.cx.scaled(&Lane { writer: self, class: inner }, operands[0]) {
@@ -256,7 +256,7 @@ impl Writer<'_> {
             [] => {
                 let x = self.element(class, operands[0]);
                 let conditions: Vec<String> = operands[1..].iter().map(|p| format!("({})", self.cx.condition(&Lane { writer: self, class }, *p))).collect();
-                let x = if conditions.is_empty() { x } else { format!("{} ? {x} : {}", conditions.join(" && "), row.code.nothing) };
+                let x = if conditions.is_empty() { x } else { format!("{} ? {x} : {}", conditions.join(" & "), row.code.nothing) };
                 self.code.line(format!("cleave::each({of_tile}, [&](int i, int h) {{ return {x}; }});"))
             }
             _ => return Err("a frame over other than one dim".into()),

@@ -1,11 +1,13 @@
 //! The consumer warpgroups: the schedule's events, with the waits for slots, their release, and the fences around products.
 use super::pipeline::{Event, Instance};
-use super::steps::{Left, Operand, Product, Ring, Work};
+use super::steps::{Left, Operand, Product, Ring, Work, identifiers};
 use super::text::{FIRST_BARRIER, Place, Text};
+use super::unroll;
 use crate::emit::code::Code;
 use crate::emit::fragment::{Class, Writer};
 use crate::emit::part::Refusal;
 use crate::tile::Statement;
+use std::collections::HashSet;
 
 impl Text<'_, '_> {
     // ---- the consumers -------------------------------------------------------------------------------------------------
@@ -21,22 +23,28 @@ impl Text<'_, '_> {
         c.open("if (steps > 0) {");
         self.place(&mut c, w, Place::Prologue, masks)?;
         c.line("int j = 1;");
+        let whole = self.steps.has_whole_tiles();
         if masks && !l.domain.is_empty() {
-            c.line(format!("const int cut = {} / {};  // tiles below need no mask", self.steps.bounds.full_high, self.cx.tile(l.dim)));
+            let cut = if whole { " && last - 1 - j >= cut" } else { "" };
+            if whole {
+                c.line(format!("const int cut = {} / {};  // tiles below need no mask", self.steps.bounds.full_high, self.cx.tile(l.dim)))
+            }
             c.line("CLEAVE_ONCE");
-            c.open("for (; j < steps && last - 1 - j >= cut; j++) {");
+            c.open(format!("for (; j < steps{cut}; j++) {{"));
             self.place(&mut c, w, Place::Body, true)?;
             c.close("}")
         }
-        let left = masks && self.steps.bounds.left;
+        let left = masks && whole && self.steps.bounds.left;
         if left {
             let tile = self.cx.tile(l.dim);
             c.line(format!("const int whole = ({} + {}) / {tile};  // and those from here on", self.steps.bounds.full_low, tile - 1))
         }
-        c.line("CLEAVE_ONCE");
-        c.open(if left { "for (; j < steps && last - 1 - j >= whole; j++) {" } else { "for (; j < steps; j++) {" });
-        self.place(&mut c, w, Place::Body, false)?;
-        c.close("}");
+        if whole || !masks {
+            c.line("CLEAVE_ONCE");
+            c.open(if left { "for (; j < steps && last - 1 - j >= whole; j++) {" } else { "for (; j < steps; j++) {" });
+            self.place(&mut c, w, Place::Body, false)?;
+            c.close("}")
+        }
         if left {
             c.line("CLEAVE_ONCE");
             c.open("for (; j < steps; j++) {");
@@ -61,27 +69,31 @@ impl Text<'_, '_> {
             let (name, op) = (self.cx.value_name(n), w.join(n));
             w.code.line(format!("cleave::join_lanes({name}, {op});"))
         }
+        // where a packed column lies takes divisions: once for all rows
+        let before = std::mem::replace(&mut w.code, Code::at(3));
+        w.unpacked.replace(Some(vec![]));
         for (at, s) in self.cx.part.body.iter().enumerate().skip(self.steps.at + 1) {
             match (self.results.iter().find(|r| r.at == at), s) {
                 (Some(r), _) => self.store(w, r),
+                _ if self.results.iter().any(|r| r.others.contains(&at)) => {}
                 // registers are full of accumulators: other fragments are made where they are stored
                 (None, Statement::Load { node, .. } | Statement::Map { node }) if matches!(w.class(*node), Ok(Class::Fragment(_))) => {}
                 (None, Statement::Store { output, store, .. }) => {
                     let (node, _, _) = self.cx.store_dims(*output, *store);
-                    if let Class::Fragment(column) = w.class(node)? {
-                        // where each column lies takes divisions: a minute of ptxas
-                        if self.cx.part.dim(column).axes.len() > 1 {
-                            return Err("a result over packed columns".into());
-                        }
-                        if !w.registers.contains(&node) {
-                            w.define(node, |w, class| w.element(class, node))?
-                        }
+                    if let Class::Fragment(column) = w.class(node)?
+                        && self.cx.part.dim(column).axes.len() == 1
+                        && !w.registers.contains(&node)
+                    {
+                        w.define(node, |w, class| w.element(class, node))?
                     }
                     w.statement(s)?
                 }
                 (None, s) => w.statement(s)?,
             }
         }
+        let results = std::mem::replace(&mut w.code, before);
+        w.unpacked.take().into_iter().flatten().for_each(|line| w.code.line(line));
+        w.code.append(&results);
         let mut c = Code::at(3);
         c.append(&w.code);
         Ok(c)
@@ -96,9 +108,13 @@ impl Text<'_, '_> {
         };
         let mut inner = Code::at(c.depth() + (place != Place::Body) as usize);
         self.events(&mut inner, events, place)?;
-        let (start, column) = (self.cx.start(l.dim), w.column_name(l.dim));
+        let (start, column, tile) = (self.cx.start(l.dim), w.column_name(l.dim), self.cx.tile(l.dim));
         let text = inner.text();
-        let (needs_column, needs_start) = (text.contains(&column), text.contains(&start) || text.contains(&column));
+        let used: HashSet<&str> = identifiers(text).collect();
+        let later: Vec<(u32, String, String)> =
+            (1..self.steps.unrolled).map(|step| (step * tile, unroll::later(self.cx, &start, step), unroll::later(self.cx, &column, step))).collect();
+        let needs_column = used.contains(&*column) || later.iter().any(|l| used.contains(&*l.2));
+        let needs_start = needs_column || used.contains(&*start) || later.iter().any(|l| used.contains(&*l.1));
         if place != Place::Body {
             c.open("{")
         }
@@ -106,11 +122,19 @@ impl Text<'_, '_> {
             c.line(format!("constexpr bool partial = {masked};"))
         }
         if needs_start {
-            let step = if place == Place::Body { " - j" } else { "" };
-            c.line(format!("const int {start} = (last - 1{step}) * {};", self.cx.tile(l.dim)))
+            let step = if place == Place::Body { "j" } else { "0" };
+            c.line(format!("const int {start} = {} * {};", self.visited(step), tile * self.steps.unrolled))
         }
         if needs_column {
             c.line(w.column_line(l.dim))
+        }
+        for (positions, later_start, later_column) in &later {
+            if used.contains(&**later_start) {
+                c.line(format!("const int {later_start} = {start} + {positions};"))
+            }
+            if used.contains(&**later_column) {
+                c.line(format!("const int {later_column} = {column} + {positions};"))
+            }
         }
         if place == Place::Tail && self.steps.bounds.left {
             self.clear(c, false)?
@@ -139,7 +163,7 @@ impl Text<'_, '_> {
             if operands.is_empty() {
                 continue;
             }
-            if self.schedule.prologue.iter().any(|e| matches!(e, Event::Issue(i) if i.unit == r.reader)) {
+            if self.schedule.prologue.iter().any(|e| matches!(e, Event::Issue(i) if r.readers.contains(&i.unit))) {
                 return Err("an operand that may be read beyond its end at once".into());
             }
             let (n, tile, bounds) = (&r.name, self.cx.tile(self.steps.l.dim), &self.steps.bounds);
@@ -169,16 +193,16 @@ impl Text<'_, '_> {
         if offset == 0 { start } else { format!("{start} + {offset}") }
     }
     pub(super) fn ring_of(&self, unit: usize) -> impl Iterator<Item = &Ring> {
-        self.rings.iter().filter(move |r| r.reader == unit)
+        self.rings.iter().filter(move |r| r.readers.contains(&unit))
     }
     /// Whether a ring's next slot is awaited before the wait for its reader: see [`Shape::early`].
     pub(super) fn early(&self, r: &Ring) -> bool {
-        let shifted = !self.schedule.prologue.iter().any(|e| matches!(e, Event::Issue(i) | Event::Work(i) if i.unit == r.reader));
+        let shifted = !self.schedule.prologue.iter().any(|e| matches!(e, Event::Issue(i) | Event::Work(i) if r.readers.contains(&i.unit)));
         self.shape.early && shifted
     }
     /// Whether the slot that is given back is not the one in use.
     pub(super) fn lags(&self, r: &Ring) -> bool {
-        self.early(r) || self.schedule.lags(r.reader)
+        self.early(r) || r.readers.iter().any(|u| self.schedule.lags(*u))
     }
     pub(super) fn await_slot(&self, c: &mut Code, r: &Ring) {
         c.line(format!("cleave::barrier_wait({0}_full + 8 * {0}_slot, {0}_phase);", r.name))
@@ -228,8 +252,13 @@ impl Text<'_, '_> {
         for r in self.ring_of(unit) {
             self.await_slot(c, r);
             c.line(declaration);
-            let tile = format!("cleave::Tile<{}, {}, {}>{{{} - cleave::shared_start()}}", self.steps.dtype(), o.rows, o.columns, self.slot(r, o));
-            c.line(format!("cleave::read_tile<false>({name}, {tile}, warp_row, 0);"));
+            let at = self.slot(r, o);
+            c.line(match o.rows {
+                1 => format!("cleave::read_columns({name}, {at}, {}());", o.dtype),
+                rows => {
+                    format!("cleave::read_tile<false>({name}, cleave::Tile<{}, {rows}, {}>{{{at} - cleave::shared_start()}}, warp_row, 0);", o.dtype, o.columns)
+                }
+            });
             c.line(format!("if (cleave::lane() == 0) cleave::barrier_arrive({0}_empty + 8 * {0}_slot);", r.name));
             self.advance(c, &r.name)
         }
@@ -273,15 +302,7 @@ impl Text<'_, '_> {
             Left::Shared(o) => {
                 let a = &self.steps.operands[*o];
                 let from = format!("{} + warpgroup * {}", address(*o), self.steps.between_warpgroups(a));
-                format!(
-                    "cleave::multiply_shared<{}, {}, {}, {}, {}>({name}, {from}, {to}, {fresh}, {}());",
-                    p.depth,
-                    a.mn,
-                    a.rows,
-                    b.mn,
-                    b.rows,
-                    self.steps.dtype()
-                )
+                format!("cleave::multiply_shared<{}, {}, {}, {}, {}>({name}, {from}, {to}, {fresh}, {}());", p.depth, a.mn, a.rows, b.mn, b.rows, b.dtype)
             }
             Left::Packed(packed) => format!("cleave::multiply_registers<{}, {}, {}>({name}, {packed}, {to}, {fresh});", p.depth, b.mn, b.rows),
         })

@@ -21,8 +21,9 @@ pub struct Boxes {
     pub guards: Vec<Guard>,
 }
 
-/// Of a tile of `rows` by columns of `tensor`, a block of 64 columns a box.
-pub fn boxes(cx: &Context, tensor: TensorRef, access: &Access, row: DimId, column: DimId, rows: u32) -> Result<Boxes, Refusal> {
+/// Of a tile of `tensor`, so many positions of a row dim by columns, a block of 64 columns a box. A tensor without rows has one. Each column is
+/// so many parts, a constant factor of the tensor's.
+pub fn boxes(cx: &Context, tensor: TensorRef, access: &Access, rows: Option<(DimId, u32)>, column: DimId, parts: u32) -> Result<Boxes, Refusal> {
     let name = cx.tensor_name(tensor);
     let multiple = ALIGNMENT / cx.dtype(tensor).bytes() as u32;
     let (mut first, mut guards) = (vec![], vec![Guard::Aligned(tensor, ALIGNMENT)]);
@@ -41,21 +42,22 @@ pub fn boxes(cx: &Context, tensor: TensorRef, access: &Access, row: DimId, colum
                 continue;
             };
             // axes of one tile, or of blocks with one position, that follow each other
-            let alone = |x: Option<DimId>| x.is_some_and(|x| x != row && x != column);
+            let row = |x: DimId| rows.is_some_and(|r| r.0 == x);
+            let alone = |x: Option<DimId>| x.is_some_and(|x| !row(x) && x != column);
             let end = (at + 1..factors.len()).find(|f| of(*f) != Some(dim) && !(alone(of(*f)) && alone(Some(dim)))).unwrap_or(factors.len());
             let axes: Vec<AxisId> = factors[at..end].iter().filter_map(|f| if let Factor::Axis(a) = f { Some(*a) } else { None }).collect();
-            let of_tile = dim == row || dim == column;
+            let of_tile = row(dim) || dim == column;
             if of_tile && cx.part.dim(dim).axes != axes {
                 return Err(format!("a tile of `{name}` lies scattered"));
             }
-            let length = if dim == column {
-                COLUMNS
-            } else if dim == row {
-                rows
-            } else {
-                1
+            let length = match rows {
+                _ if dim == column => COLUMNS,
+                Some((row, n)) if dim == row => n,
+                _ => 1,
             };
-            let this = MapDim { axes: axes.clone(), dim: d as u32, factor: end as u32 - 1, length };
+            let parts = if dim == column { parts } else { 1 };
+            let end = end + (parts > 1 && matches!(factors.get(end), Some(Factor::Part { of, .. }) if *of == parts)) as usize;
+            let this = MapDim { axes: axes.clone(), parts, dim: d as u32, factor: end as u32 - 1, length };
             if dim == column {
                 if end != factors.len() {
                     return Err(format!("columns of `{name}` are not contiguous"));
@@ -67,7 +69,7 @@ pub fn boxes(cx: &Context, tensor: TensorRef, access: &Access, row: DimId, colum
                     guards.push(Guard::Multiple(axis, multiple as i64))
                 }
                 columns = Some(this)
-            } else if dim == row {
+            } else if row(dim) {
                 lines = Some(this)
             } else {
                 let mut position = String::new();
@@ -81,11 +83,14 @@ pub fn boxes(cx: &Context, tensor: TensorRef, access: &Access, row: DimId, colum
             at = end
         }
     }
+    if let (None, Some(MapDim { dim, factor, .. })) = (rows, &columns) {
+        lines = Some(MapDim { axes: vec![], parts: 1, dim: *dim, factor: *factor, length: 1 })
+    }
     let (Some(columns), Some(lines)) = (columns, lines) else { return Err(format!("a tile of `{name}` has no rows or no columns")) };
     if others.len() + 2 > MOST_DIMS {
         return Err(format!("`{name}` has more dimensions than a tensor map"));
     }
-    if rows > MOST_ROWS {
+    if rows.is_some_and(|r| r.1 > MOST_ROWS) {
         return Err(format!("a tile of `{name}` has more rows than a box"));
     }
     let (others, rest): (Vec<MapDim>, Vec<String>) = others.into_iter().unzip();

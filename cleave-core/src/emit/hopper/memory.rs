@@ -8,7 +8,7 @@ use super::{BARRIER_BYTES, ROOM, ROWS, Shape};
 use crate::emit::part::Refusal;
 use crate::graph::NodeId;
 
-/// A tile of an input that is an operand of products: the left one, or the right one.
+/// A tile of an input in shared memory: the left operand of products, the right one, or what comes to registers.
 pub struct Operand {
     pub node: NodeId,
     pub name: String,
@@ -19,10 +19,13 @@ pub struct Operand {
     /// The contracted dim is in the rows.
     pub mn: bool,
     pub is_left: bool,
+    /// Products read it where it lies.
+    pub multiplied: bool,
     pub streamed: bool,
     /// Where a box starts along columns and rows.
     pub column_at: String,
     pub row_at: String,
+    pub dtype: &'static str,
     pub value: Value,
     /// The loop's dim is in the rows of a right operand, which may lie beyond what the loop may read.
     pub cleared: bool,
@@ -41,8 +44,8 @@ impl Operand {
 pub struct Ring {
     pub operands: Vec<usize>,
     pub name: String,
-    /// A group of products, or the reading of a tile to registers.
-    pub reader: usize,
+    /// Groups of products, or the reading of a tile to registers: one for each of the steps that are laid out as one, in their order.
+    pub readers: Vec<usize>,
     pub bytes: u32,
 }
 
@@ -57,6 +60,10 @@ pub struct Memory {
 }
 
 impl Steps<'_> {
+    /// Whether some tiles of the loop need no mask: not where its mask is a union of intervals.
+    pub fn has_whole_tiles(&self) -> bool {
+        self.l.domain.is_empty() || !self.bounds.held.is_empty()
+    }
     /// The streamed operands by the group that reads them.
     pub fn rings(&self, schedule: &Schedule) -> Result<Vec<Ring>, Refusal> {
         let mut rings: Vec<Ring> = vec![];
@@ -67,8 +74,10 @@ impl Steps<'_> {
                 Unit::Retire(_) => false,
             };
             let readers: Vec<usize> = (0..schedule.units.len()).filter(|u| reads(&schedule.units[*u])).collect();
-            let [reader] = readers[..] else { return Err(format!("{} is read at {} places of a step", o.name, readers.len())) };
-            match rings.iter_mut().find(|r| r.reader == reader) {
+            if readers.len() != self.unrolled as usize {
+                return Err(format!("{} is read at {} places of a step", o.name, readers.len()));
+            }
+            match rings.iter_mut().find(|r| r.readers == readers) {
                 Some(r) => {
                     r.operands.push(i);
                     r.bytes += o.bytes()
@@ -76,7 +85,7 @@ impl Steps<'_> {
                 None => rings.push(Ring {
                     operands: vec![i],
                     name: base(self.cx, o.name.trim_end_matches("_tile").trim_end_matches("_shared")),
-                    reader,
+                    readers,
                     bytes: o.bytes(),
                 }),
             }
@@ -95,21 +104,26 @@ impl Steps<'_> {
         };
         let stages = stages(residents);
         let mut at = blocks;
-        let (mut resident, mut starts) = (vec![], vec![]);
+        let (mut resident, mut starts) = (vec![], vec![0; rings.len()]);
         for (i, o) in self.operands.iter().enumerate().filter(|(_, o)| !o.streamed) {
             resident.push((i, at));
             at += residents * o.bytes()
         }
-        for r in rings {
-            starts.push(at);
-            at += stages * r.bytes
+        // a row of columns needs no more than its own alignment
+        let mut order: Vec<usize> = (0..rings.len()).collect();
+        order.sort_by_key(|r| !rings[*r].bytes.is_multiple_of(1024));
+        for r in order {
+            starts[r] = at;
+            at += stages * rings[r].bytes
         }
         Ok(Memory { stages, residents, resident, rings: starts, barriers: at, total: at + BARRIER_BYTES + 1024 })
     }
-    /// Accumulators, packed operands, and some 30 more registers for addresses, states, a mask's limit and what is at hand.
+    /// Accumulators, packed operands, what is held beside them, and some 30 more registers for addresses, states, a mask's limit and what is at hand; a
+    /// mask of several comparisons takes more.
     pub fn check_registers(&self, shape: Shape) -> Result<(), Refusal> {
         let (most, _) = shape.registers();
-        let all = self.accumulators + self.packed_registers + 30 + 4 * self.limits.saturating_sub(1);
+        let mask = 4 * self.limits.saturating_sub(1) + if self.has_whole_tiles() { 0 } else { 16 };
+        let all = self.accumulators + self.packed_registers + self.held + 30 + mask;
         match all <= most {
             true => Ok(()),
             false => Err(format!("{all} registers, a thread has {most}")),

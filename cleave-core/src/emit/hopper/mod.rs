@@ -7,11 +7,13 @@
 mod consumer;
 pub mod maps;
 mod memory;
+mod operands;
 pub mod pipeline;
 mod producer;
 mod results;
 mod steps;
 mod text;
+mod unroll;
 pub mod wgmma;
 
 use super::fragment::{self, Writer};
@@ -49,14 +51,17 @@ pub struct Shape {
     pub residents: u32,
     /// Results go through shared memory to TMA.
     pub staged: bool,
+    /// Steps that are laid out as one where left operands are made in registers: see [`unroll`].
+    pub unroll: u32,
 }
 
 /// A choice of tiles for the parts of a program.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Knobs {
     pub warpgroups: u32,
-    /// Up to which extent dims are on chip.
+    /// Up to which extent dims are on chip, and those of them that results have.
     pub chip: u32,
+    pub results: u32,
     /// Positions of the loop in a step.
     pub step: u32,
     /// Columns of a grid dim, over all accumulators.
@@ -67,41 +72,69 @@ pub struct Knobs {
     /// `None`: where a loop has a mask.
     pub early: Option<bool>,
     pub staged: bool,
+    pub unroll: u32,
 }
 
 impl Knobs {
     /// What was found best: loops that multiply into columns of the grid; else by the extent of what is on chip.
-    pub const WIDE: Knobs =
-        Knobs { warpgroups: 2, chip: 0, step: 64, columns: 256, stages: MOST_STAGES, residents: 2, persistent: true, early: None, staged: true };
-    pub const CHIP_64: Knobs = Knobs { warpgroups: 3, chip: 64, step: 128, columns: 0, ..Self::WIDE };
-    pub const CHIP_128: Knobs = Knobs { warpgroups: 2, chip: 128, step: 128, columns: 0, ..Self::WIDE };
-    pub const CHIP_256: Knobs = Knobs { warpgroups: 2, chip: 256, step: 80, columns: 0, ..Self::WIDE };
+    pub const WIDE: Knobs = Knobs {
+        warpgroups: 2,
+        chip: 0,
+        results: 0,
+        step: 64,
+        columns: 256,
+        stages: MOST_STAGES,
+        residents: 2,
+        persistent: true,
+        early: None,
+        staged: true,
+        unroll: 2,
+    };
+    pub const CHIP_64: Knobs = Knobs { warpgroups: 3, chip: 64, results: 64, step: 128, columns: 0, ..Self::WIDE };
+    pub const CHIP_128: Knobs = Knobs { warpgroups: 2, chip: 128, results: 128, step: 128, columns: 0, ..Self::WIDE };
+    pub const CHIP_256: Knobs = Knobs { warpgroups: 2, chip: 256, results: 256, step: 80, columns: 0, ..Self::WIDE };
+    /// Values narrower than keys, as where these hold a position beside.
+    pub const CHIP_192: Knobs = Knobs { warpgroups: 2, chip: 192, results: 128, step: 128, columns: 0, ..Self::WIDE };
 
     /// Choices that together serve all extents: of each list the first that can be placed.
     pub fn menu(program: &Program) -> Vec<Vec<Knobs>> {
         let on_chip: Vec<_> =
             program.launches.iter().flatten().flat_map(|p| p.dims.iter().filter(|d| d.role == Role::Chip)).flat_map(|d| d.axes.clone()).collect();
         if on_chip.is_empty() {
-            return vec![vec![Self::WIDE]];
+            // tiles of other widths leave less of the device idle at other extents
+            let single =
+                |p: &Part| p.statements().iter().filter(|(_, s)| matches!(s, Statement::Fold { node, .. } if p.contraction(*node).is_some())).count() < 2;
+            let narrower = program.launches.iter().flatten().all(single).then_some(vec![Knobs { columns: 192, ..Self::WIDE }]);
+            return std::iter::once(vec![Self::WIDE]).chain(narrower).collect();
         }
         let bound = |axis: &AxisId| program.bounds.iter().find(|b| b.0 == *axis).map_or(u32::MAX, |b| b.1 as u32);
         let most = on_chip.iter().map(bound).max().unwrap_or(u32::MAX);
         let steps = |knobs: Knobs, steps: &[u32]| steps.iter().map(|step| Knobs { step: *step, ..knobs }).collect::<Vec<_>>();
         let lists = [
-            (0, [steps(Self::CHIP_64, &[128]), steps(Knobs { warpgroups: 2, ..Self::CHIP_64 }, &[128])].concat()),
+            (0, [steps(Self::CHIP_64, &[128]), steps(Knobs { warpgroups: 2, ..Self::CHIP_64 }, &[128, 64])].concat()),
             (64, steps(Self::CHIP_128, &[128, 64])),
             (128, steps(Self::CHIP_256, &[128, 80, 64])),
         ];
         // a wider tile where no extent is wider would be the same code once more
-        lists.into_iter().filter(|(narrower, _)| most > *narrower).map(|l| l.1).collect()
+        let mut lists: Vec<_> = lists.into_iter().filter(|(narrower, _)| most > *narrower).map(|l| l.1).collect();
+        let inner = |p: &Part| (0..p.dims.len() as u8).map(DimId).any(|d| p.dim(d).role == Role::Chip && !in_results(p, d));
+        if most > Self::CHIP_192.chip && program.launches.iter().flatten().any(inner) {
+            lists.push(vec![Self::CHIP_192, Knobs { residents: 1, ..Self::CHIP_192 }])
+        }
+        lists
     }
     pub fn name(self) -> String {
-        let Knobs { warpgroups, chip, step, columns, stages, residents, persistent, early, staged } = self;
-        let chip = if chip > 0 { format!(", on chip up to {chip}") } else { format!(", {columns} columns") };
+        let Knobs { warpgroups, chip, results, step, columns, stages, residents, persistent, early, staged, unroll } = self;
+        let chip = match (chip, chip == results) {
+            (0, _) => format!(", {columns} columns"),
+            (_, true) => format!(", on chip up to {chip}"),
+            (_, false) => format!(", on chip up to {chip} and {results}"),
+        };
         let order = if persistent { "persistent" } else { "a block a tile" };
         let early = early.map_or("", |e| if e { ", early" } else { ", late" });
         let staged = if staged { ", staged" } else { "" };
-        format!("sm_90a, {warpgroups} warpgroups{chip}, steps of {step}, {stages} stages, {residents} resident, {order}{early}{staged}")
+        let unroll = if unroll == Self::WIDE.unroll { String::new() } else { format!(", operands {unroll} ahead") };
+        format!("sm_90a, {warpgroups} warpgroups{chip}, steps of {step}, {stages} stages, {residents} resident, {order}{early}{staged}{unroll}")
     }
     /// Tiles of a part, and how it is placed.
     pub fn shape(self, part: &Part, bound: &dyn Fn(DimId) -> Option<u32>) -> Result<(Vec<u32>, Shape), Refusal> {
@@ -115,6 +148,7 @@ impl Knobs {
                 _ if Some(d) == column => self.columns / products.max(1),
                 Role::Grid => 1,
                 Role::Loop => self.step,
+                Role::Chip if in_results(part, d) => self.results.min(bound(d).unwrap_or(self.results).next_multiple_of(16)),
                 Role::Chip => self.chip.min(bound(d).unwrap_or(self.chip).next_multiple_of(16)),
             }
         };
@@ -122,12 +156,17 @@ impl Knobs {
             return Err("packed dims on chip".into());
         }
         let tiles = part.dims.iter().enumerate().map(tile).collect();
-        let Knobs { warpgroups, stages, persistent, staged, .. } = self;
+        let Knobs { warpgroups, stages, persistent, staged, unroll, .. } = self;
         let early = self.early.unwrap_or_else(|| part.statements().iter().any(|(_, s)| matches!(s, Statement::Loop(l) if !l.domain.is_empty())));
         // a block that has one tile has no next one
         let residents = if persistent { self.residents } else { 1 };
-        Ok((tiles, Shape { row, column, warpgroups, stages, persistent, early, residents, staged }))
+        Ok((tiles, Shape { row, column, warpgroups, stages, persistent, early, residents, staged, unroll }))
     }
+}
+
+/// Whether a store has the dim.
+fn in_results(part: &Part, dim: DimId) -> bool {
+    part.graph.stores().any(|s| part.dims_of(s.1.access.axes()).contains(dim))
 }
 
 impl Shape {

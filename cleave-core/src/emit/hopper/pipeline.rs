@@ -5,7 +5,7 @@
 //! Products are asynchronous: they are issued in groups, and a wait ends once at most so many groups are in flight. A product
 //! that depends on other work of its step, and feeds no further product, is the cut: it and what follows it move one step later, so
 //! that it runs beside the next step's work. The schedule is a list schedule over both steps: any product that is ready is issued, else the
-//! work that has to wait for the fewest groups is done.
+//! first work that leaves a group in flight is done.
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -126,7 +126,8 @@ impl Analysis<'_> {
             // groups that must have retired: all up to the youngest one that the work depends on
             let needs = |i: usize| flying.iter().rposition(|g| self.dependent(*g, instances[i])).map_or(0, |k| k + 1);
             let product = ready.iter().copied().filter(|i| self.asynchronous(instances[*i].unit)).max_by_key(|i| (height[*i], std::cmp::Reverse(*i)));
-            product.or_else(|| ready.into_iter().min_by_key(|i| (needs(*i), instances[*i].unit)))
+            let idles = |i: usize| needs(i) > 0 && needs(i) == flying.len();
+            product.or_else(|| ready.into_iter().min_by_key(|i| (idles(*i), instances[*i].unit)))
         } {
             let instance = instances[next];
             if self.asynchronous(instance.unit) {
@@ -350,6 +351,20 @@ mod tests {
             "prologue: load x; sum x^2; pack\n\
              body: issue c += p b @-1; load x; sum x^2; wait<0>; pack\n\
              tail: issue c += p b @-1; wait<0>\n"
+        )
+    }
+
+    #[test]
+    fn of_two_steps_laid_out_as_one_each_makes_its_operand_beside_the_product_of_the_other() {
+        let step = |x, p| [(Work, "read", "X", x), (Work, "sum", x, "n"), (Work, "pack", x, p)];
+        let (first, second) = (step("x", "p"), step("y", "q"));
+        let products = [(Product, "c += p b", "c p B", "c"), (Product, "c += q b", "c q B", "c")];
+        let lines: Vec<_> = first.into_iter().chain([products[0]]).chain(second).chain([products[1]]).collect();
+        assert_eq!(
+            printed(&lines),
+            "prologue: read; sum; pack; issue c += p b; read; sum; pack\n\
+             body: issue c += q b @-1; read; sum; wait<1>; pack; issue c += p b; read; sum; wait<1>; pack\n\
+             tail: issue c += q b @-1; wait<0>\n"
         )
     }
 

@@ -11,7 +11,8 @@ impl Text<'_, '_> {
         let mut c = Code::at(3);
         self.extent(&mut c);
         for r in self.rings {
-            c.open(format!("auto load_{} = [&](int step) {{", r.name));
+            let part = if self.steps.unrolled > 1 { ", int part" } else { "" };
+            c.open(format!("auto load_{} = [&](int step{part}) {{", r.name));
             self.load(&mut c, r);
             c.close("};")
         }
@@ -58,7 +59,9 @@ impl Text<'_, '_> {
     }
     pub(super) fn load(&self, c: &mut Code, r: &Ring) {
         let (n, l) = (&r.name, self.steps.l);
-        c.line(format!("const int {} = (last - 1 - step) * {};", self.cx.start(l.dim), self.cx.tile(l.dim)));
+        let (tile, steps) = (self.cx.tile(l.dim), self.steps.unrolled);
+        let part = if steps > 1 { format!(" + part * {tile}") } else { String::new() };
+        c.line(format!("const int {} = {} * {}{part};", self.cx.start(l.dim), self.visited("step"), tile * steps));
         c.line(format!("cleave::barrier_wait({n}_empty + 8 * {n}_slot, {n}_phase);"));
         c.open("if (one) {");
         c.line(format!("cleave::barrier_expect({n}_full + 8 * {n}_slot, {});", r.bytes));
@@ -87,8 +90,10 @@ impl Text<'_, '_> {
         let mut resident = first;
         for e in events {
             let (Event::Issue(i) | Event::Work(i)) = e else { continue };
-            for r in self.rings.iter().filter(|r| r.reader == i.unit) {
-                c.line(format!("load_{}({});", r.name, step(i.offset)))
+            for r in self.rings {
+                let Some(part) = r.readers.iter().position(|u| *u == i.unit) else { continue };
+                let part = if self.steps.unrolled > 1 { format!(", {part}") } else { String::new() };
+                c.line(format!("load_{}({}{part});", r.name, step(i.offset)))
             }
             if std::mem::take(&mut resident) {
                 self.load_resident(c)

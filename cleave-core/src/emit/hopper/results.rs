@@ -5,7 +5,7 @@ use super::steps::{Operand, Steps};
 use super::text::{FIRST_BARRIER, Text};
 use super::{ROWS, multiplies};
 use crate::emit::fragment::{Class, Writer};
-use crate::graph::NodeId;
+use crate::graph::{Factor, NodeId};
 use crate::tile::{DimId, Statement};
 
 /// Bytes of a block of 64 columns of a warpgroup.
@@ -21,12 +21,16 @@ pub enum Stage {
 }
 
 pub struct Result {
-    /// The statement, by position in the part's body.
+    /// The statement, by position in the part's body; of the parts of one output, the last.
     pub at: usize,
-    pub node: NodeId,
+    /// The statements of the other parts.
+    pub others: Vec<usize>,
+    /// What each part stores; they lie side by side.
+    pub parts: Vec<NodeId>,
     pub boxes: Boxes,
     pub map: usize,
     pub column: DimId,
+    /// Of the tile in memory, each part by itself.
     pub columns: u32,
     pub column_at: String,
     pub row_at: String,
@@ -40,26 +44,32 @@ pub fn of(w: &Writer, steps: &Steps, first_map: usize) -> Vec<Result> {
     let mut all: Vec<Result> = vec![];
     for (at, s) in cx.part.body.iter().enumerate().skip(steps.at + 1) {
         let Statement::Store { output, store, first } = s else { continue };
+        if all.iter().any(|r| r.at == at || r.others.contains(&at)) {
+            continue;
+        }
         let (node, access, dims) = cx.store_dims(*output, *store);
+        let (places, parts): (Vec<usize>, Vec<NodeId>) = side_by_side(w, at).unwrap_or(vec![(at, node)]).into_iter().unzip();
         let tensor = cx.output_ref(*output);
         let wide = dims.iter().filter(|d| cx.tile(*d) > 1).collect();
         let Ok(Class::Fragment(column)) = w.class_of(wide) else { continue };
-        let columns = cx.tile(column);
-        if !first.is_empty() || !multiplies(cx.dtype(tensor)) || !columns.is_multiple_of(16) || cx.wide(node) != wide {
+        let count = parts.len() as u32;
+        let columns = cx.tile(column) * count;
+        if !first.is_empty() || !multiplies(cx.dtype(tensor)) || !columns.is_multiple_of(16) || parts.iter().any(|p| cx.wide(*p) != wide) {
             continue;
         }
-        let Ok(boxes) = maps::boxes(cx, tensor, &access, w.shape.row, column, ROWS) else { continue };
+        let Ok(boxes) = maps::boxes(cx, tensor, &access, Some((w.shape.row, ROWS)), column, count) else { continue };
         // the left operand's tile of a warpgroup has the shape of its results
-        let fits = |o: &Operand| !o.streamed && o.is_left && !o.mn && o.columns >= columns;
+        let fits = |o: &Operand| count == 1 && !o.streamed && o.is_left && !o.mn && o.columns >= columns;
         let resident = steps.operands.iter().position(fits).filter(|o| !all.iter().any(|r| r.stage == Stage::Resident(*o)));
         all.push(Result {
-            at,
-            node,
+            at: places.iter().copied().max().unwrap_or(at),
+            others: places.iter().copied().filter(|p| places.iter().any(|q| q > p)).collect(),
+            parts,
             boxes,
             map: first_map + steps.operands.len() + all.len(),
             column,
             columns,
-            column_at: cx.start(column),
+            column_at: if count == 1 { cx.start(column) } else { format!("{} * {count}", cx.start(column)) },
             row_at: cx.start(w.shape.row),
             stage: resident.map_or(Stage::Blocks, Stage::Resident),
             dtype: crate::emit::part::c_type(cx.dtype(tensor)),
@@ -68,11 +78,35 @@ pub fn of(w: &Writer, steps: &Steps, first_map: usize) -> Vec<Result> {
     all
 }
 
+/// The stores of both parts of an output's columns, if the one at `at` is of one of them: statements, and what they store.
+fn side_by_side(w: &Writer, at: usize) -> Option<Vec<(usize, NodeId)>> {
+    let (cx, body) = (w.cx, &w.cx.part.body);
+    let of = |at: usize| match &body[at] {
+        Statement::Store { output, store, first } => Some((*output, *first, cx.store_dims(*output, *store))),
+        _ => None,
+    };
+    let (output, first, (_, access, _)) = of(at)?;
+    let Some(Factor::Part { of: 2, .. }) = access.dims.last()?.last() else { return None };
+    let part = |index: u8| {
+        let mut wanted = access.clone();
+        *wanted.dims.last_mut()?.last_mut()? = Factor::Part { index: index as _, of: 2 };
+        (0..body.len()).find_map(|i| of(i).filter(|o| (o.0, o.1, &o.2.1) == (output, first, &wanted)).map(|o| (i, o.2.0)))
+    };
+    Some(vec![part(0)?, part(1)?])
+}
+
 impl Text<'_, '_> {
     /// A result through shared memory.
     pub(super) fn store(&self, w: &mut Writer, r: &Result) {
-        let x = w.element(Class::Fragment(r.column), r.node);
-        let value = format!("[&](int i, int j, int c) {{ (void)i; return {x}; }}");
+        // TMA leaves out what lies outside
+        w.clipped = true;
+        let values: Vec<String> = r.parts.iter().map(|node| w.element(Class::Fragment(r.column), *node)).collect();
+        w.clipped = false;
+        let value = match &values[..] {
+            [first, second] => format!("[&](int i, int j, int c, int part) {{ (void)i; return part == 0 ? {first} : {second}; }}"),
+            all => format!("[&](int i, int j, int c) {{ (void)i; return {}; }}", all.concat()),
+        };
+        let stage = if r.parts.len() > 1 { "stage_pairs" } else { "stage" };
         let c = &mut w.code;
         let sync = format!("cleave::barrier_of({FIRST_BARRIER} + warpgroup, 128);");
         let blocks = r.columns.div_ceil(maps::COLUMNS);
@@ -108,7 +142,7 @@ impl Text<'_, '_> {
                     c.line(format!("const cleave::u32 block_at = shared + (cleave::u32)(warpgroup * 2 + staged) * {};", BLOCK_BYTES));
                     c.line("if ((cleave::thread() & 127) == 0) cleave::stores_read<1>();");
                     c.line(&sync);
-                    c.line(format!("cleave::stage<{first}, {count}>(block_at, 0, {}(), {value});", r.dtype));
+                    c.line(format!("cleave::{stage}<{first}, {count}>(block_at, 0, {}(), {value});", r.dtype));
                     c.line("cleave::publish_shared();");
                     c.line(&sync);
                     c.line(format!("if ((cleave::thread() & 127) == 0) {{ {} cleave::stores_commit(); }}", store(b, "block_at".into())));

@@ -1,10 +1,9 @@
 //! The operations of one step of a part's loop, from its statements: tiles that are copied, products, and the other work with the values
 //! that its text reads and writes.
-use super::maps;
+use super::Shape;
 pub use super::memory::{Memory, Operand, Ring};
 use super::pipeline::{Kind, Operation, Value};
 use super::wgmma::{self, Instruction};
-use super::{Shape, multiplies};
 use crate::emit::code::{Code, identifier};
 use crate::emit::fragment::{Class, Writer};
 use crate::emit::part::{Context, Refusal};
@@ -21,6 +20,7 @@ pub enum Left {
     Packed(String),
 }
 
+#[derive(Clone)]
 pub struct Product {
     pub node: NodeId,
     pub left: Left,
@@ -33,6 +33,7 @@ pub struct Product {
 }
 
 /// What an operation does.
+#[derive(Clone)]
 pub enum Work {
     Product(Product),
     Text(Code),
@@ -55,6 +56,8 @@ pub struct Steps<'a> {
     /// Declarations of packed operands.
     pub packed: Vec<String>,
     pub(super) packed_registers: u32,
+    /// Steps that are laid out as one.
+    pub unrolled: u32,
     pub bounds: crate::emit::bounds::Bounds,
     /// The lines that declare the bounds.
     pub bounds_code: Code,
@@ -62,25 +65,27 @@ pub struct Steps<'a> {
     pub instructions: BTreeSet<Instruction>,
     pub(super) accumulators: u32,
     pub(super) limits: u32,
-    dtype: &'static str,
+    /// Registers of what is computed before a frame moves and read after it, beside what it was computed from.
+    pub(super) held: u32,
 }
 
-struct Builder<'w, 'a> {
-    w: &'w mut Writer<'a>,
-    shape: Shape,
-    l: &'a Loop,
-    names: HashMap<String, Value>,
+pub(super) struct Builder<'w, 'a> {
+    pub(super) w: &'w mut Writer<'a>,
+    pub(super) shape: Shape,
+    pub(super) l: &'a Loop,
+    pub(super) names: HashMap<String, Value>,
     /// The names of values with columns.
-    fragments: HashSet<String>,
-    operands: Vec<Operand>,
-    operations: Vec<Operation>,
-    work: Vec<Work>,
-    packed: Vec<String>,
-    packed_registers: u32,
+    pub(super) fragments: HashSet<String>,
+    pub(super) operands: Vec<Operand>,
+    pub(super) operations: Vec<Operation>,
+    pub(super) work: Vec<Work>,
+    pub(super) packed: Vec<String>,
+    pub(super) packed_registers: u32,
     guards: Vec<Guard>,
     instructions: BTreeSet<Instruction>,
     accumulators: u32,
-    dtype: &'static str,
+    /// Registers of values with columns that maps give.
+    maps: Vec<(Value, u32)>,
 }
 
 /// A name from which others may be made by a suffix: none of the user's begins with it and an underscore.
@@ -107,9 +112,6 @@ pub fn of<'a>(w: &mut Writer<'a>, shape: Shape) -> Result<Steps<'a>, Refusal> {
     let [(at, l)] = loops[..] else { return Err("more or fewer loops than one".into()) };
     let mut bounds_code = Code::at(3);
     let bounds = w.cx.loop_bounds(&mut bounds_code, l, true);
-    if !l.domain.is_empty() && bounds.held.is_empty() {
-        return Err("a mask of several intervals".into());
-    }
     let mut b = Builder {
         w,
         shape,
@@ -124,7 +126,7 @@ pub fn of<'a>(w: &mut Writer<'a>, shape: Shape) -> Result<Steps<'a>, Refusal> {
         guards: vec![],
         instructions: BTreeSet::new(),
         accumulators: 0,
-        dtype: "",
+        maps: vec![],
     };
     // what precedes the loop and is no operand is written where it stands; its values are there for the loop
     for s in &part.body[..at] {
@@ -139,32 +141,44 @@ pub fn of<'a>(w: &mut Writer<'a>, shape: Shape) -> Result<Steps<'a>, Refusal> {
         b.value(&name);
     }
     let before = std::mem::replace(&mut b.w.code, Code::at(4));
-    let held = crate::emit::bounds::Bounds {
-        low: bounds.low.clone(),
-        high: bounds.high.clone(),
-        full_low: bounds.full_low.clone(),
-        full_high: bounds.full_high.clone(),
-        left: bounds.left,
-        held: bounds.held.clone(),
-    };
-    b.w.loops.push((l.dim, held, true));
+    b.w.loops.push((l.dim, bounds.clone(), true));
     for s in &l.body {
         b.statement(s)?
     }
     b.w.loops.pop();
     b.w.code = before;
     b.prune();
-    let Builder { operands, operations, work, packed, packed_registers, guards, instructions, accumulators, dtype, .. } = b;
+    let unrolled = if l.domain.is_empty() && b.makes_operands() { shape.unroll } else { 1 };
+    b.unroll(unrolled);
+    let held = b.held();
+    let Builder { operands, operations, work, packed, packed_registers, guards, instructions, accumulators, .. } = b;
     let limits = w.limits.borrow().len() as u32;
-    Ok(Steps { cx: w.cx, limits, l, at, operands, operations, work, packed, packed_registers, bounds, bounds_code, guards, instructions, accumulators, dtype })
+    Ok(Steps {
+        cx: w.cx,
+        limits,
+        l,
+        at,
+        operands,
+        operations,
+        work,
+        packed,
+        packed_registers,
+        unrolled,
+        bounds,
+        bounds_code,
+        guards,
+        instructions,
+        accumulators,
+        held,
+    })
 }
 
 impl<'a> Builder<'_, 'a> {
-    fn value(&mut self, name: &str) -> Value {
+    pub(super) fn value(&mut self, name: &str) -> Value {
         let next = Value(self.names.len() as u32);
         *self.names.entry(name.into()).or_insert(next)
     }
-    fn guard(&mut self, guard: Guard) {
+    pub(super) fn guard(&mut self, guard: Guard) {
         if !self.guards.contains(&guard) {
             self.guards.push(guard)
         }
@@ -183,12 +197,26 @@ impl<'a> Builder<'_, 'a> {
         self.operations.push(Operation { kind, label, reads, writes });
         self.work.push(Work::Text(code))
     }
+    /// The values of the loop's states.
+    pub(super) fn carried(&self) -> BTreeSet<Value> {
+        let nodes = self.l.states.iter().flat_map(|s| s.frame.iter().copied().chain(s.members.iter().map(|m| m.node)));
+        nodes.filter_map(|n| self.names.get(&self.w.cx.value_name(n)).copied()).collect()
+    }
+    fn held(&self) -> u32 {
+        let frames = self.l.states.iter().filter_map(|s| self.names.get(&self.w.cx.value_name(s.frame?)));
+        let moves = frames.filter_map(|f| self.operations.iter().position(|o| o.writes.contains(f))).max();
+        let Some(at) = moves else { return 0 };
+        let spans = |v: &Value| self.operations[..at].iter().any(|o| o.writes.contains(v)) && self.operations[at + 1..].iter().any(|o| o.reads.contains(v));
+        self.maps.iter().filter(|m| spans(&m.0)).map(|m| m.1).sum()
+    }
+    fn only_frames_read(&self, node: NodeId) -> bool {
+        let part = self.w.cx.part;
+        let users = || (0..part.node_dims.len() as u32).map(NodeId).filter(|n| part.graph.operands(*n).contains(&node));
+        users().next().is_some() && users().all(|n| matches!(part.graph.op(n), Op::Frame(..)))
+    }
     /// Work that nothing reads is left out.
     fn prune(&mut self) {
-        let carried: BTreeSet<Value> = {
-            let nodes = self.l.states.iter().flat_map(|s| s.frame.iter().copied().chain(s.members.iter().map(|m| m.node)));
-            nodes.filter_map(|n| self.names.get(&self.w.cx.value_name(n)).copied()).collect()
-        };
+        let carried = self.carried();
         while let Some(dead) = (0..self.operations.len()).find(|i| {
             let o = &self.operations[*i];
             o.kind != Kind::Product
@@ -198,70 +226,31 @@ impl<'a> Builder<'_, 'a> {
             self.work.remove(dead);
         }
     }
-    /// An operand tile of a load.
-    fn operand(&mut self, node: NodeId, streamed: bool) -> Result<(), Refusal> {
-        let cx = self.w.cx;
-        let Op::Input { input, access } = cx.part.graph.op(node) else { return Err("an operand that is loaded but no input".into()) };
-        let tensor = cx.input_ref(*input);
-        let name = format!("{}_tile", cx.tensor_name(tensor));
-        let name = base(cx, &cx.name(&format!("operand {}", node.0), &name));
-        if !multiplies(cx.dtype(tensor)) {
-            return Err(format!("`{}` is no 16-bit type", cx.part.graph.input(*input).name));
-        }
-        if self.w.mapped.contains(&node) {
-            return Err(format!("`{}` is an operand and read elsewhere too", cx.part.graph.input(*input).name));
-        }
-        self.dtype = crate::emit::part::c_type(cx.dtype(tensor));
-        let (Some(outer), inner) = self.w.tile_dims(node, access)? else { return Err("an operand of one dim".into()) };
-        // the dim that products contract: the one that the result lacks
-        let mut contracted = None;
-        for (product, over, x, y) in cx.contractions().into_iter().filter(|c| c.2 == node || c.3 == node) {
-            let wide = cx.wide_of(over);
-            let [k] = wide[..] else { return Err("a product over other than one dim".into()) };
-            let left = if cx.part.of(x).contains(self.shape.row) { x } else { y };
-            let this = (k, left == node);
-            if contracted.is_some_and(|c| c != this) || (k != inner && k != outer) {
-                return Err(format!("t{} contracts an operand otherwise", product.0));
-            }
-            contracted = Some(this)
-        }
-        let Some((k, left)) = contracted else { return Err("an operand of no product".into()) };
-        let boxes = maps::boxes(cx, tensor, access, outer, inner, cx.tile(outer))?;
-        boxes.guards.iter().for_each(|g| self.guard(g.clone()));
-        let value = self.value(&format!("operand {name}"));
-        let cleared = !left && outer == self.l.dim && !self.l.domain.is_empty();
-        if !left && inner == self.l.dim && k == inner && !self.l.domain.is_empty() {
-            return Err("a masked loop over columns of an operand".into());
-        }
-        self.operands.push(Operand {
-            node,
-            name,
-            rows: cx.tile(outer),
-            columns: cx.tile(inner).next_multiple_of(maps::COLUMNS),
-            mn: k == outer,
-            is_left: left,
-            streamed,
-            column_at: cx.start(inner),
-            row_at: cx.start(outer),
-            boxes,
-            value,
-            cleared: cleared && k == outer,
-        });
-        Ok(())
-    }
     fn statement(&mut self, s: &Statement) -> Result<(), Refusal> {
         let part = self.w.cx.part;
         match s {
-            Statement::Load { node, .. } if self.w.is_operand(*node) => self.operand(*node, true),
+            Statement::Load { node, .. } if self.w.is_operand(*node) => match self.w.class(*node) {
+                // what is computed with, too, comes to registers and is multiplied from there
+                Ok(Class::Fragment(_)) if self.w.mapped.contains(node) => self.read(*node),
+                _ => self.operand(*node, true),
+            },
             Statement::Reduce { node, over } | Statement::Fold { node, over } if part.contraction(*node).is_some() => {
                 self.product(*node, *over, matches!(s, Statement::Fold { .. }))
             }
             Statement::Rebase { frame } => self.rebase(*frame),
             Statement::Load { node, .. } | Statement::Map { node } | Statement::Reduce { node, .. } | Statement::Fold { node, .. } => {
-                if let Statement::Load { .. } = s
-                    && let Class::Fragment(column) = self.w.class(*node)?
+                if let Statement::Load { .. } = s {
+                    match self.w.class(*node)? {
+                        Class::Fragment(_) => return self.read(*node),
+                        Class::Columns(column) if column == self.l.dim && self.read(*node).is_ok() => return Ok(()),
+                        _ => {}
+                    }
+                }
+                // what frames alone ask for is computed there: it would fill registers until they are asked
+                if let Statement::Map { .. } = s
+                    && self.only_frames_read(*node)
                 {
-                    return self.read(*node, column);
+                    return Ok(());
                 }
                 let ((), code) = self.captured(|w| w.statement(s))?;
                 let name = self.w.cx.value_name(*node);
@@ -284,6 +273,10 @@ impl<'a> Builder<'_, 'a> {
                     if let Class::Fragment(_) | Class::Columns(_) = self.w.class(*node)? {
                         self.fragments.insert(name.clone());
                     }
+                    if let (Statement::Map { .. }, Class::Fragment(column)) = (s, self.w.class(*node)?) {
+                        let value = self.value(&name);
+                        self.maps.push((value, self.w.cx.tile(column) / 2))
+                    }
                     self.work(Kind::Work, format!("{label} {name}"), &[name], code);
                     // what comes from global memory is asked for first
                     if let Statement::Load { .. } = s {
@@ -295,43 +288,6 @@ impl<'a> Builder<'_, 'a> {
             }
             _ => Err("a statement that a step has no place for".into()),
         }
-    }
-    /// A streamed tile that is read to registers.
-    fn read(&mut self, node: NodeId, column: DimId) -> Result<(), Refusal> {
-        let cx = self.w.cx;
-        let Op::Input { input, access } = cx.part.graph.op(node) else { return Err("a tile that is loaded but no input".into()) };
-        let tensor = cx.input_ref(*input);
-        let (outer, inner) = self.w.tile_dims(node, access)?;
-        if !multiplies(cx.dtype(tensor)) || outer != Some(self.shape.row) || inner != column || cx.tile(column) != maps::COLUMNS {
-            return Err(format!("a tile of `{}` cannot be read to registers", cx.part.graph.input(*input).name));
-        }
-        let rows = cx.tile(self.shape.row);
-        let boxes = maps::boxes(cx, tensor, access, self.shape.row, inner, rows)?;
-        boxes.guards.iter().for_each(|g| self.guard(g.clone()));
-        let name = cx.name(&format!("operand {}", node.0), &format!("{}_shared", cx.tensor_name(tensor)));
-        let (tile, value) = (self.value(&format!("operand {name}")), cx.value_name(node));
-        let operand = self.operands.len();
-        self.operands.push(Operand {
-            node,
-            name,
-            rows,
-            columns: maps::COLUMNS,
-            mn: false,
-            is_left: true,
-            streamed: true,
-            column_at: cx.start(inner),
-            row_at: cx.start(self.shape.row),
-            boxes,
-            value: tile,
-            cleared: false,
-        });
-        let declaration = format!("{} {value};", self.w.type_of(Class::Fragment(column)));
-        let register = self.value(&value);
-        self.fragments.insert(value.clone());
-        self.w.registers.insert(node);
-        self.operations.push(Operation { kind: Kind::Work, label: format!("read {value}"), reads: BTreeSet::from([tile]), writes: BTreeSet::from([register]) });
-        self.work.push(Work::Read { operand, declaration, name: value });
-        Ok(())
     }
     fn rebase(&mut self, frame: NodeId) -> Result<(), Refusal> {
         self.w.signed = !self.scales_not_negative(frame);
@@ -375,7 +331,7 @@ impl<'a> Builder<'_, 'a> {
         let wide = cx.wide_of(over);
         let [k] = wide[..] else { return Err("a product over other than one dim".into()) };
         let Class::Fragment(c) = self.w.class(node)? else { return Err("a product that is no fragment".into()) };
-        let find = |n: NodeId| self.operands.iter().position(|o| o.node == n);
+        let find = |n: NodeId| self.operands.iter().position(|o| o.node == n && o.multiplied);
         let Some(right) = find(b) else { return Err(format!("t{}, the right operand of a product, is computed", b.0)) };
         let dtype = match cx.part.graph.op(b) {
             Op::Input { input, .. } => cx.dtype(cx.input_ref(*input)),
@@ -445,11 +401,5 @@ impl<'a> Builder<'_, 'a> {
         self.value(&packed);
         self.work(Kind::Work, format!("pack {packed}"), std::slice::from_ref(&packed), code);
         Ok(packed)
-    }
-}
-
-impl Steps<'_> {
-    pub fn dtype(&self) -> &'static str {
-        self.dtype
     }
 }

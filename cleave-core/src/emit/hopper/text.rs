@@ -221,11 +221,22 @@ impl Text<'_, '_> {
         c.line("if (cleave::lane() == 0) cleave::barrier_arrive(next_empty + 8 * (turn & 1));");
         c.line("turn++;")
     }
+    /// The tile that a step visits.
+    pub(super) fn visited(&self, step: &str) -> String {
+        if self.steps.bounds.intervals.len() == 2 { format!("visits({step})") } else { format!("(last - 1 - {step})") }
+    }
     /// Lines for the tiles that the loop visits: `steps` of them, the last first.
     pub(super) fn extent(&self, c: &mut Code) {
-        let (b, tile) = (&self.steps.bounds, self.cx.tile(self.steps.l.dim));
+        let (b, tile) = (&self.steps.bounds, self.cx.tile(self.steps.l.dim) * self.steps.unrolled);
         c.append(&self.steps.bounds_code);
-        c.line(format!("const int last = ({} + {}) / {tile}, steps = {} < {} ? last - {} / {tile} : 0;", b.high, tile - 1, b.low, b.high, b.low));
+        match &b.intervals[..] {
+            [(low, high), (other_low, other_high)] => {
+                c.line(format!("const cleave::Visits visits = cleave::visits({low}, {high}, {other_low}, {other_high}, {tile});"));
+                c.line("const int last = visits.end, steps = visits.steps;");
+                c.line("(void)last;")
+            }
+            _ => c.line(format!("const int last = ({} + {}) / {tile}, steps = {} < {} ? last - {} / {tile} : 0;", b.high, tile - 1, b.low, b.high, b.low)),
+        }
         c.line(format!("(void){}, (void){};", b.full_low, b.full_high))
     }
 }

@@ -5,8 +5,9 @@ use crate::emit::menu::{groups, passes};
 use crate::tile::{Program, Role, Statement};
 
 const HINTS: Hints = Hints { evict_first: true, stores: false };
-/// Rows of a reduction that end in registers: by warps, by blocks.
+/// Rows of a reduction that end in registers: by warps, by blocks. Threads that hold more share what a merge costs.
 const SHORT: Plan = Plan { threads: 128, group: 32, rows: 1, few: 1, single: false, chunks: 4, home: Home::Registers, hints: HINTS };
+const HALF: Plan = Plan { threads: 128, group: 128, rows: 1, few: 1, single: false, chunks: 4, home: Home::Registers, hints: HINTS };
 const MIDDLE: Plan = Plan { threads: 256, group: 256, rows: 1, few: 1, single: false, chunks: 4, home: Home::Registers, hints: HINTS };
 /// Rows of up to 64 KB in 16-bit types.
 const LONG: Plan = Plan { threads: 512, group: 512, rows: 1, few: 1, single: false, chunks: 4, home: Home::Shared(2), hints: HINTS };
@@ -48,7 +49,7 @@ pub fn plans(programs: &[Program], _types: &[DType]) -> Vec<(Vec<usize>, Plan)> 
         let warps = |plan: Plan| Plan { threads: 128, group: 32, ..plan };
         return vec![(streamed.clone(), warps(ENDLESS)), (streamed, warps(ANY))];
     }
-    vec![(single.clone(), SHORT), (single, MIDDLE), (streamed.clone(), LONG), (streamed.clone(), ENDLESS), (streamed, ANY)]
+    vec![(single.clone(), SHORT), (single.clone(), HALF), (single, MIDDLE), (streamed.clone(), LONG), (streamed.clone(), ENDLESS), (streamed, ANY)]
 }
 
 fn on_chip(program: &Program) -> bool {

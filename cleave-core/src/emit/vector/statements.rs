@@ -45,6 +45,22 @@ impl Writer<'_> {
         }
         (n, element)
     }
+    /// Opens loops over the chunks and elements of the lane dim; where it is `asked`, over those alone that count: by a branch for a whole chunk, or by a
+    /// condition for an element, if a predicate cuts the loop.
+    fn open_counted(&mut self, asked: bool, conditions: &mut Vec<String>) -> usize {
+        let mut n = self.open_chunks();
+        let cut = self.loops.iter().rfind(|l| l.0 == self.shape.lane).is_some_and(|l| l.2);
+        match (asked, cut) {
+            (true, true) => conditions.push(self.counts()),
+            (true, false) => {
+                let counts = self.counts();
+                self.code.open(format!("if ({counts}) {{"));
+                n += 1
+            }
+            (false, _) => {}
+        }
+        n + self.open_elements()
+    }
     pub(super) fn fill(&mut self, node: NodeId, value: &str) {
         let (n, element) = self.open_value(node);
         self.code.line(format!("{element} = {value};"));
@@ -67,16 +83,18 @@ impl Writer<'_> {
         let lane = self.shape.lane;
         let along = over.contains(lane);
         let mut n = self.open_unrolled(self.cx.part.of(node).union(over));
-        if along || self.varies(node) {
+        let mut conditions = vec![];
+        if along {
+            // what lies beyond a row in registers is not worth computing, even where it adds nothing
+            let asked = maximum || !self.vanishes(operands[0], lane) || self.shape.home == Home::Registers;
+            n += self.open_counted(asked, &mut conditions)
+        } else if self.varies(node) {
             n += self.open_chunks() + self.open_elements()
         }
         let dims = self.indices(self.cx.part.of(node));
         let total = format!("{}{dims}{}", self.cx.value_name(node), if self.varies(node) { "[v][e]" } else { "" });
         let x = self.element(operands[0]);
-        let mut conditions: Vec<String> = operands[1..].iter().map(|p| format!("({})", self.cx.condition(&Element(self), *p))).collect();
-        if along && (maximum || !self.vanishes(operands[0], lane)) {
-            conditions.push(self.counts())
-        }
+        conditions.extend(operands[1..].iter().map(|p| format!("({})", self.cx.condition(&Element(self), *p))));
         if let Some(d) = self.shape.share.filter(|d| over.contains(*d))
             && (maximum || !self.vanishes(operands[0], d))
         {
@@ -106,14 +124,12 @@ impl Writer<'_> {
             Statistic::Mean => "float key = 0.0f, count = 0.0f;",
         });
         let mut n = self.open_unrolled(over.difference(dims));
+        let mut conditions = vec![];
         if over.contains(self.shape.lane) {
-            n += self.open_chunks() + self.open_elements()
+            n += self.open_counted(true, &mut conditions)
         }
         let x = self.element(operands[0]);
-        let mut conditions: Vec<String> = operands[1..].iter().map(|p| format!("({})", self.cx.condition(&Element(self), *p))).collect();
-        if over.contains(self.shape.lane) {
-            conditions.push(self.counts())
-        }
+        conditions.extend(operands[1..].iter().map(|p| format!("({})", self.cx.condition(&Element(self), *p))));
         conditions.extend(self.rows_inside(over));
         let condition = if conditions.is_empty() { "true".into() } else { conditions.join(" && ") };
         self.code.line(match row.statistic {
