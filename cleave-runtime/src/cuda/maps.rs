@@ -174,7 +174,8 @@ mod tests {
 
     #[test]
     fn a_map_of_dims_that_the_tensor_lacks_is_a_damaged_plan() {
-        let map = TensorMap { tensor: TensorRef::Output(0), first: vec![], dims: vec![MapDim { axes: vec![AxisId(0)], parts: 1, dim: 4, factor: 0, length: 64 }] };
+        let map =
+            TensorMap { tensor: TensorRef::Output(0), first: vec![], dims: vec![MapDim { axes: vec![AxisId(0)], parts: 1, dim: 4, factor: 0, length: 64 }] };
         assert_eq!(Map::new(&map, &Access::plain([AxisId(0)]), DType::F16, &[64]), None)
     }
 }
