@@ -56,7 +56,7 @@ pub fn boxes(cx: &Context, tensor: TensorRef, access: &Access, rows: Option<(Dim
                 _ => 1,
             };
             let parts = if dim == column { parts } else { 1 };
-            let end = end + (parts > 1 && matches!(factors.get(end), Some(Factor::Part { of, .. }) if *of as u32 == parts)) as usize;
+            let end = end + (parts > 1 && matches!(factors.get(end), Some(Factor::Part { of, .. }) if *of == parts)) as usize;
             let this = MapDim { axes: axes.clone(), parts, dim: d as u32, factor: end as u32 - 1, length };
             if dim == column {
                 if end != factors.len() {
