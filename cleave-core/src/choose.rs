@@ -112,10 +112,11 @@ fn runs_on(entry: Target, device: Target) -> bool {
     entry == device || (entry == Target::Portable && device == Target::Hopper)
 }
 
-/// The cheapest admissible entry and split; of equals the earlier entry and the smaller split.
+/// The cheapest admissible entry and split; of equals one made for this device, the earlier entry and the smaller split.
 pub fn choose(file: &PlanFile, request: &Request, device: &DeviceModel) -> Result<Choice, Refusal> {
     let all = candidates(file, request, device)?;
-    let mut best = &all[0];
+    let own = |c: &&Alternative| file.instances[request.instance].entries[c.entry].target == device.target;
+    let mut best = all.iter().find(own).unwrap_or(&all[0]);
     for c in &all {
         if c.seconds < best.seconds * 0.999 {
             best = c

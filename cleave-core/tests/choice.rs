@@ -53,6 +53,9 @@ impl Menu {
                 TensorRef::Output(o) => &problem.outputs[o as usize],
                 TensorRef::Workspace(_) => unreachable!("workspaces are not asked for"),
             };
+            if p.shape.is_empty() {
+                return Facts { unit: 1, aligned: Facts::MOST_ALIGNED }; // a scalar that is not negative
+            }
             Facts::of(256, p.shape.iter().zip(&p.strides).map(|(n, s)| (*n as u64, *s as u64)), p.dtype.bytes() as u64)
         };
         let usable = |e: &Entry| (e.target == Target::Cpu) == (device.target == Target::Cpu);

@@ -93,6 +93,10 @@ fn cases(kernel: &Kernel, target: Target) -> Vec<Case> {
             (vec![("B", 1), ("K", 1), ("G", 1), ("M", 70), ("N", 131), ("D", 33), ("E", 57)], vec![129]),
         ];
     }
+    if target == Target::Hopper && named("F") {
+        let parts = |m, c, h, f| vec![("M", m), ("C", c), ("H", h), ("F", f), ("K", 2), ("J", 70)];
+        return vec![(parts(70, 136, 5, 32), vec![1]), (parts(5, 67, 3, 5), vec![1])];
+    }
     if target == Target::Hopper {
         let all = |n: i64, other: i64| kernel.graph.axes.iter().enumerate().map(move |(i, _)| if i % 2 == 0 { n } else { other }).collect::<Vec<_>>();
         let names: Vec<&'static str> = kernel.graph.axes.iter().map(|a| &*Box::leak(a.name.clone().into_boxed_str())).collect();

@@ -87,9 +87,9 @@ fn side_by_side(w: &Writer, at: usize) -> Option<Vec<(usize, NodeId)>> {
     };
     let (output, first, (_, access, _)) = of(at)?;
     let Some(Factor::Part { of: 2, .. }) = access.dims.last()?.last() else { return None };
-    let part = |index: u8| {
+    let part = |index: u32| {
         let mut wanted = access.clone();
-        *wanted.dims.last_mut()?.last_mut()? = Factor::Part { index: index as _, of: 2 };
+        *wanted.dims.last_mut()?.last_mut()? = Factor::Part { index, of: 2 };
         (0..body.len()).find_map(|i| of(i).filter(|o| (o.0, o.1, &o.2.1) == (output, first, &wanted)).map(|o| (i, o.2.0)))
     };
     Some(vec![part(0)?, part(1)?])
