@@ -44,7 +44,7 @@ fn line(kernel: &Kernel) {
         algorithms.iter().for_each(|a| drop(check::difference(&samples, &a.graph)))
     });
     let (scheduled, schedule) = timed(|| algorithms.iter().map(|a| programs(0, &a.graph, &kernel.bounds)).collect::<Vec<_>>());
-    let (kept, screen) = timed(|| admissible(kernel, &scheduled));
+    let (kept, screen) = timed(|| admissible(kernel, &algorithms, &scheduled));
     println!(
         "| `{}` | {:.0} | {checks:.0} | {schedule:.0} | {screen:.0} | {} | {} | {} of {} |",
         kernel.name,
