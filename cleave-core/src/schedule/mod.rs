@@ -17,10 +17,10 @@ pub mod variants;
 
 use crate::axis::{AxisId, AxisSet};
 use crate::dtype::{DType, Element};
-use crate::frame::{self, Row};
-use crate::graph::{Access, Graph, Input, InputId, NodeId, Output, Store};
+use crate::frame::{self, Gauge, Row};
+use crate::graph::{Access, Graph, Input, InputId, NodeId, Op, Output, Store};
 use crate::tile::in_place::{reads_first, write_last};
-use crate::tile::{DimId, DimSet, Loop, Part, Program, Role, Statement, Workspace, dims_of};
+use crate::tile::{DimId, DimSet, Loop, Part, Program, Role, State, Statement, Workspace, dims_of};
 use elaborate::Framed;
 use roles::{StoreId, Variant};
 use std::cell::Cell;
@@ -49,7 +49,7 @@ pub fn programs_with(table: &[&'static Row], algorithm: u32, graph: &Graph, boun
     };
     for Candidate { variant, keeps } in variants::candidates(&framed, bounds) {
         let plain = program(algorithm, &framed, &variant, bounds);
-        if !plain.launches.iter().flatten().all(is_sound) {
+        if !plain.launches.iter().flatten().all(is_sound) || parts_a_frame(&plain) {
             continue;
         }
         if !reads_first(&plain) {
@@ -223,6 +223,19 @@ fn is_sound(part: &Part) -> bool {
         })
     }
     !part.body.is_empty() && part.body.iter().all(|s| if let Statement::Loop(l) = s { check(&l.body, DimSet::EMPTY, l) } else { true })
+}
+
+/// Whether a frame of moments is found again, without its members, beside launches that have them. Where it lies depends on how a loop is divided: what is
+/// made from it would be about another centre than they are.
+fn parts_a_frame(program: &Program) -> bool {
+    let has = |alone: bool| {
+        program.launches.iter().flatten().any(|part| {
+            let of_moments = |f: NodeId| matches!(part.graph.op(f), Op::Frame(row, _) if row.gauge == Gauge::Moments);
+            let state = |s: &State| s.members.is_empty() == alone && s.frame.is_some_and(of_moments);
+            part.statements().iter().any(|(_, s)| matches!(s, Statement::Loop(l) if l.states.iter().any(state)))
+        })
+    };
+    has(true) && has(false)
 }
 
 /// The axes of dims that several top-level loops of a part run along.

@@ -107,16 +107,18 @@ impl<'a, 'b> Block<'a, 'b> {
             }
             Slot::Write(n) => of(self.fresh(n), true),
             Slot::Tile(n) | Slot::Count(n) => {
-                let (strides, size) = self.packed(&part.layout[n.index()]);
+                let layout = &part.layout[n.index()];
                 let is_count = matches!(slot, Slot::Count(_));
                 let index = if is_count { part.counts[n.index()] } else { part.tiles[n.index()] };
-                let pointer = match index {
-                    Some(b) => self.buffer(b).cast(),
-                    None => self.fresh(n).pointer,
+                let v = match index {
+                    Some(b) => Value { pointer: self.buffer(b).cast(), dtype: DType::F32, strides: self.packed(layout).0, irregular: DimSet::EMPTY },
+                    // kept for another loop it lies between the tiles of other turns
+                    None => self.fresh(n),
                 };
                 let identity = if !is_count && part.keeps_greatest(n) { f32::NEG_INFINITY } else { 0.0 };
-                unsafe { std::slice::from_raw_parts_mut(pointer.cast::<f32>(), size).fill(identity) };
-                of(Value { pointer, dtype: DType::F32, strides, irregular: DimSet::EMPTY }, true)
+                let lengths: Vec<(usize, isize)> = layout.iter().map(|d| (self.length(*d), v.strides[d.0 as usize])).collect();
+                unsafe { fill(v.pointer.cast(), &lengths, identity) };
+                of(v, true)
             }
             Slot::Output { output, store, first } => {
                 let off = self.piece.0 != 0 || first.iter().any(|d| self.span(d).start != 0);
@@ -130,6 +132,18 @@ impl<'a, 'b> Block<'a, 'b> {
                 }
             }
         }
+    }
+}
+
+/// Sets every element of a tile, whose dims have these lengths and strides, outermost first.
+///
+/// # Safety
+/// They are writable.
+unsafe fn fill(pointer: *mut f32, dims: &[(usize, isize)], x: f32) {
+    match *dims {
+        [] => unsafe { *pointer = x },
+        [(n, 1)] => unsafe { std::slice::from_raw_parts_mut(pointer, n) }.fill(x),
+        [(n, stride), ref inner @ ..] => (0..n as isize).for_each(|i| unsafe { fill(pointer.offset(i * stride), inner, x) }),
     }
 }
 

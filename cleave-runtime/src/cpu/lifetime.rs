@@ -90,6 +90,8 @@ pub fn assign(part: &mut Part) {
 /// Lets what a group writes take the place of a value that it is the last to read, if in the group's code every reading comes before.
 fn replace(buffers: &mut [Buffer], places: &[Holds], groups: &[(usize, &Group)]) {
     for &(position, group) in groups {
+        // a place is given once
+        let mut given: Vec<usize> = vec![];
         for (w, written) in group.slots.iter().enumerate() {
             let Slot::Write(node) = written else { continue };
             let Some(new) = places.iter().position(|p| *p == Holds::Value(*node)) else { continue };
@@ -98,10 +100,11 @@ fn replace(buffers: &mut [Buffer], places: &[Holds], groups: &[(usize, &Group)])
                 let old = places.iter().position(|p| *p == Holds::Value(*node))?;
                 let alike = buffers[old].tiles == buffers[new].tiles && buffers[old].whole.is_none() && buffers[new].whole.is_none();
                 let ends = buffers[old].last == position && buffers[new].first == position && buffers[old].first < position;
-                (alike && ends && group.reads_before_it_writes(r, w)).then_some(old)
+                (alike && ends && !given.contains(&old) && group.reads_before_it_writes(r, w)).then_some(old)
             };
             let found = group.slots.iter().enumerate().find_map(fits);
             if let Some(old) = found {
+                given.push(old);
                 let root = buffers[old].instead_of.unwrap_or(old);
                 buffers[new].instead_of = Some(root);
                 buffers[root].last = buffers[new].last.max(buffers[root].last)

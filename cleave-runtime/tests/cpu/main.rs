@@ -187,7 +187,7 @@ macro_rules! equal_the_oracle {
 equal_the_oracle! {
     attention attention_source attention_unmasked matmul norm_qkv project norm_swiglu down norm_logits norm_logits_source
     rms_norm softmax softmax_source logsumexp two_products two_products_right row_sum row_sum_source
-    gated_layer low_rank window_and_prefix sink two_axes participation latent
+    gated_layer low_rank window_and_prefix sink one_more two_axes participation latent
 }
 
 #[test]

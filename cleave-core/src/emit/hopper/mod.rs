@@ -155,7 +155,11 @@ impl Knobs {
         if part.dims.iter().any(|d| d.role == Role::Chip && d.axes.len() > 1) {
             return Err("packed dims on chip".into());
         }
-        let tiles = part.dims.iter().enumerate().map(tile).collect();
+        let tiles: Vec<u32> = part.dims.iter().enumerate().map(tile).collect();
+        // a copy has 64 columns
+        if self.staged && column.is_some_and(|c| tiles[c.0 as usize] % 64 != 0) {
+            return Err("results of columns that are no multiple of 64".into());
+        }
         let Knobs { warpgroups, stages, persistent, staged, unroll, .. } = self;
         let early = self.early.unwrap_or_else(|| part.statements().iter().any(|(_, s)| matches!(s, Statement::Loop(l) if !l.domain.is_empty())));
         // a block that has one tile has no next one
