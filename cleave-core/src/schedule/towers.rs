@@ -172,8 +172,8 @@ impl Degrees {
         (rest, constant) == terms(&self.graph, key)
     }
     /// The factors of a body apart from the power of key - frame.
-    fn factors(&self, body: NodeId, moment: i8) -> Option<(Option<NodeId>, Vec<(NodeId, i8)>)> {
-        let mut factors: Vec<(NodeId, i8)> = match self.graph.op(body) {
+    fn factors(&self, body: NodeId, moment: i8) -> Option<(Option<NodeId>, Factors)> {
+        let mut factors: Factors = match self.graph.op(body) {
             Op::Product(e) => self.graph.operands(body).iter().copied().zip(e.iter().copied()).collect(),
             _ => vec![(body, 2)],
         };
@@ -184,6 +184,9 @@ impl Degrees {
         Some((Some(factors.remove(at).0), factors))
     }
 }
+
+/// Values and their exponents, in halves.
+type Factors = Vec<(NodeId, i8)>;
 
 /// A value as a linear form.
 fn terms(g: &Graph, x: NodeId) -> (Vec<(Rational, NodeId)>, Rational) {

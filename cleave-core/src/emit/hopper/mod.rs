@@ -157,7 +157,7 @@ impl Knobs {
         }
         let tiles: Vec<u32> = part.dims.iter().enumerate().map(tile).collect();
         // a copy has 64 columns
-        if self.staged && column.is_some_and(|c| tiles[c.0 as usize] % 64 != 0) {
+        if self.staged && column.is_some_and(|c| !tiles[c.0 as usize].is_multiple_of(64)) {
             return Err("results of columns that are no multiple of 64".into());
         }
         let Knobs { warpgroups, stages, persistent, staged, unroll, .. } = self;
