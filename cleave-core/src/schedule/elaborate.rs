@@ -1,7 +1,7 @@
 //! Frames into the graph: exp(x) under a sum becomes exp(x - g) with a frame g that runs along the summed axes, and moments become
-//! moments of x - c (see [`mod@translate`]).
+//! moments of x - c (see [`mod@super::translate`]).
 //!
-//! In: an algorithm's graph. Out: an equal graph with [`Op::Frame`] nodes, and which sums are members of which frame (see [`mod@towers`]). Powers of
+//! In: an algorithm's graph. Out: an equal graph with [`Op::Frame`] nodes, and which sums are members of which frame (see [`mod@super::towers`]). Powers of
 //! exp(g) travel with the values that hold them; they cancel in a quotient, become `+ g` under a logarithm, and are
 //! multiplied back where neither happens. A source that subtracts its own maximum needs no frame.
 use super::towers::{Tower, towers};
