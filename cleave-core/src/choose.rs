@@ -426,10 +426,10 @@ mod tests {
         (small.tiles[0][0][0], small.launches) = (16, vec![launch(40 << 10)]);
         file.instances[0].entries.push(small);
         let smaller = DeviceModel { chip_bytes: 99 << 10, ..device(108) };
-        assert_eq!(chosen(&file, [4096, 4096, 64], &device(108), None).map(|c| c.entry), Ok(0));
-        assert_eq!(chosen(&file, [4096, 4096, 64], &smaller, None).map(|c| c.entry), Ok(1));
+        assert_eq!(chosen(&file, [1 << 20, 4096, 64], &device(108), None).map(|c| c.entry), Ok(0));
+        assert_eq!(chosen(&file, [1 << 20, 4096, 64], &smaller, None).map(|c| c.entry), Ok(1));
         file.instances[0].entries.pop();
-        assert!(matches!(chosen(&file, [4096, 4096, 64], &smaller, None), Err(Refusal::Guard(_))));
+        assert!(matches!(chosen(&file, [1 << 20, 4096, 64], &smaller, None), Err(Refusal::Guard(_))));
     }
     #[test]
     fn code_for_the_device_itself_comes_before_portable_code_where_its_conditions_hold() {
