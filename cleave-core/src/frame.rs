@@ -146,6 +146,9 @@ pub struct Row {
     pub statistic: Statistic,
     /// The frame of no elements.
     pub nothing: f64,
+    /// What stands for it where formulas compute with frames. Of a shift, a finite one below all others: what stands beside an empty sum decides
+    /// their common frame, whatever its exponent.
+    pub vacant: f64,
     /// The frame that suits a tile whose keys have this statistic.
     pub suited: fn(f64) -> f64,
     /// The common frame of two states, `nothing` being the third argument.
@@ -174,9 +177,9 @@ impl Row {
     fn is_nothing(&self, g: f64) -> bool {
         g.if_nothing(&self.nothing, 1.0, 0.0) == 1.0
     }
-    /// The value that the body may use while no element has been seen.
+    /// The value that formulas may use, whether an element has been seen or not.
     pub fn usable(&self, g: f64) -> f64 {
-        if self.is_nothing(g) { 0.0 } else { g }
+        if self.is_nothing(g) { self.vacant } else { g }
     }
     /// What a member of moment 0 is multiplied with.
     pub fn weight(&self, from: f64, to: f64, halves: i8) -> f64 {
@@ -202,6 +205,7 @@ pub static SHIFT: Row = Row {
     gauge: Gauge::Exponential,
     statistic: Statistic::Greatest,
     nothing: f64::NEG_INFINITY,
+    vacant: -1e30,
     suited: |greatest| greatest,
     merge: over_scalars!(formula::greater),
     weight: over_scalars!(formula::rescaled),
@@ -221,6 +225,7 @@ pub static TRANSLATION: Row = Row {
     gauge: Gauge::Moments,
     statistic: Statistic::Mean,
     nothing: f64::NAN,
+    vacant: 0.0,
     suited: |mean| mean,
     merge: over_scalars!(formula::first),
     weight: over_scalars!(formula::rescaled),

@@ -383,6 +383,22 @@ fn one_more() -> Graph {
     t.g
 }
 
+/// The same over the positions before a row's own: the first row has none, and is what stands beside its empty sums.
+fn one_more_masked() -> Graph {
+    let mut t = Terms::new("m n e");
+    let (x, v, sink, own) = (t.input("x", "m n"), t.input("v", "n e"), t.input("sink", "m"), t.input("own", "m e"));
+    let atom = t.atom(&[("m", 1), ("n", -1)], &[], &[], -1);
+    let mask = t.predicate(vec![atom]);
+    let (e, s) = (t.exp(x), t.exp(sink));
+    let (z, o) = (t.sum("n", &[mask, e]), t.sum("n", &[mask, e, v]));
+    let own = t.g.mul(&[s, own]);
+    let (z, o) = (t.add(z, s), t.add(o, own));
+    let (y, lse) = (t.div(o, z), t.log(z));
+    t.output("y", &[(y, "m e")]);
+    t.output("lse", &[(lse, "m")]);
+    t.g
+}
+
 /// A log-sum-exp over two axes, of which a mask bounds one: they cannot be packed.
 fn two_axes() -> Graph {
     let mut t = Terms::new("m n p");
@@ -456,6 +472,7 @@ pub fn all() -> Vec<Kernel> {
         kernel("window_and_prefix", window_and_prefix(), None, &[7, 11, 3, 2]),
         kernel("sink", sink(), None, &[5, 11, 3]),
         kernel("one_more", one_more(), None, &[5, 11, 3]),
+        kernel("one_more_masked", one_more_masked(), None, &[5, 11, 3]),
         kernel("two_axes", two_axes(), None, &[5, 7, 3]),
         kernel("participation", participation(), None, &[5, 13]),
         kernel("latent", latent(), None, &[2, 3, 2, 7, 4, 4]),

@@ -38,7 +38,7 @@ fn inputs(k: &Kernel, extents: &[i64], amplitude: f64, seed: u64, dtype: DType) 
         let values = (0..count).map(|_| match input.name.as_str() {
             "len" => (uniform() * (extents[4] + 1) as f64).floor(),
             "scale" => 0.5 * amplitude,
-            "x" if amplitude > 1.0 => round(input.element.resolve(&[dtype]), amplitude * (2.0 * uniform() - 1.0)),
+            "x" | "sink" if amplitude > 1.0 => round(input.element.resolve(&[dtype]), amplitude * (2.0 * uniform() - 1.0)),
             _ => round(input.element.resolve(&[dtype]), 2.0 * uniform() - 1.0),
         });
         Tensor { values: values.collect(), shape }
@@ -187,7 +187,7 @@ macro_rules! equal_the_oracle {
 equal_the_oracle! {
     attention attention_source attention_unmasked matmul norm_qkv project norm_swiglu down norm_logits norm_logits_source
     rms_norm softmax softmax_source logsumexp two_products two_products_right row_sum row_sum_source
-    gated_layer low_rank window_and_prefix sink one_more two_axes participation latent
+    gated_layer low_rank window_and_prefix sink one_more one_more_masked two_axes participation latent
 }
 
 #[test]

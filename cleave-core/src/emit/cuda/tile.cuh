@@ -40,7 +40,7 @@ CLEAVE_DEVICE void unpack(u32 r, float& x, float& y, f16) { f16 a, b; a.bits = (
 CLEAVE_DEVICE void unpack(u32 r, float& x, float& y, bf16) { x = bits_to_float(r << 16); y = bits_to_float(r & 0xffff0000u); }
 
 // Frames: see the table of the compiler. exp(x - from) becomes exp(x - to), `degree` times; both may be -inf.
-CLEAVE_DEVICE float usable_shift(float g) { return g == -infinity() ? 0.0f : g; }
+CLEAVE_DEVICE float usable_shift(float g) { return g == -infinity() ? -1e30f : g; }
 CLEAVE_DEVICE float shift(float from, float to, float degree) { return exp2((from - usable_shift(to)) * (degree * LOG2E)); }
 CLEAVE_DEVICE float translation(float from, float to) { return from == to || from != from || to != to ? 0.0f : from - to; }
 
