@@ -24,7 +24,7 @@ struct Lengths {
 /// For parts with matrix products: many rows; few rows (decoding: a packed or outer row dim counts the heads of a group), which are read along
 /// whole rows of weights; small blocks, for shapes that would not give every core one.
 const PRODUCTS: [Lengths; 3] = [
-    Lengths { row: 128, outer_row: 1, column: 512, depth: 1024, stream: 256 },
+    Lengths { row: 192, outer_row: 1, column: 512, depth: 1024, stream: 256 },
     Lengths { row: 16, outer_row: 16, column: 64, depth: 4096, stream: 512 },
     Lengths { row: 64, outer_row: 1, column: 128, depth: 1024, stream: 128 },
 ];
@@ -131,6 +131,6 @@ mod tests {
         }
         let (row, depth) = (programs[0].launches[0][0].dim_of(m).expect("a dim of M"), programs[0].launches[0][0].dim_of(k).expect("a dim of K"));
         let tiles = &entries[0].tiles[0][0];
-        assert_eq!((tiles[row.0 as usize], tiles[depth.0 as usize]), (128, 1024))
+        assert_eq!((tiles[row.0 as usize], tiles[depth.0 as usize]), (192, 1024))
     }
 }

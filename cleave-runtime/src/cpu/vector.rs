@@ -1,6 +1,7 @@
 //! Loops over rows of f32, compiled for each instruction set that `pulp` tells apart and chosen at run time. In: rows, a number for each row, or one
 //! number. Out: f32.
 use super::functions;
+use super::stored::MOST_LANES;
 use half::{bf16, f16};
 use once_cell::sync::Lazy;
 use pulp::{Arch, Simd, WithSimd};
@@ -257,8 +258,8 @@ impl Total {
     }
 }
 
-/// Independent accumulators of a reduction: four registers of eight lanes.
-const LANES: usize = 32;
+/// Independent accumulators of a reduction, each a register.
+const ACCUMULATORS: usize = 4;
 
 /// `out[r]` becomes the total of row `r`.
 struct Along<'a> {
@@ -269,19 +270,19 @@ struct Along<'a> {
     out: &'a mut [f32],
 }
 
-impl Kernel for Along<'_> {
+impl WithSimd for Along<'_> {
     type Output = ();
     #[inline(always)]
-    fn run<const FUSED: bool>(self) {
+    fn with_simd<S: Simd>(self, simd: S) {
         let Along { total, x, pitch, n, out } = self;
         for (r, out) in out.iter_mut().enumerate() {
             let row = unsafe { std::slice::from_raw_parts(x.offset(r as isize * pitch), n) };
             *out = match total {
-                Total::Sum => lanes(row, 0.0, |l, x| l + x),
-                Total::GreatestNumber => lanes(row, f32::NEG_INFINITY, |l, x| if x > l { x } else { l }),
+                Total::Sum => of_row::<S, true>(simd, row),
+                Total::GreatestNumber => of_row::<S, false>(simd, row),
                 // a NaN is greater than nothing: it is looked for apart
                 Total::Greatest if has_nan(row) => f32::NAN,
-                Total::Greatest => lanes(row, f32::NEG_INFINITY, |l, x| if x > l { x } else { l }),
+                Total::Greatest => of_row::<S, false>(simd, row),
             }
         }
     }
@@ -295,34 +296,44 @@ fn has_nan(row: &[f32]) -> bool {
     row.chunks(CHECKED).any(|c| c.iter().fold(false, |n, x| n | x.is_nan()))
 }
 
+/// The sum of a row, or the greatest of its numbers.
 #[inline(always)]
-fn lanes(row: &[f32], start: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
-    let mut lanes = [start; LANES];
-    let (blocks, rest) = row.as_chunks::<LANES>();
+fn of_row<S: Simd, const SUM: bool>(simd: S, row: &[f32]) -> f32 {
+    let total = if SUM { Total::Sum } else { Total::GreatestNumber };
+    let join = |a: S::f32s, x: S::f32s| if SUM { simd.add_f32s(a, x) } else { simd.select_f32s(simd.greater_than_f32s(x, a), x, a) };
+    let mut sums = [simd.splat_f32s(total.identity()); ACCUMULATORS];
+    let (vectors, tail) = S::as_simd_f32s(row);
+    let (blocks, rest) = vectors.as_chunks::<ACCUMULATORS>();
     for block in blocks {
-        for (l, x) in lanes.iter_mut().zip(block) {
-            *l = join(*l, *x)
+        for (sum, x) in sums.iter_mut().zip(block) {
+            *sum = join(*sum, *x)
         }
     }
-    for (l, x) in lanes.iter_mut().zip(rest) {
-        *l = join(*l, *x)
+    for (sum, x) in sums.iter_mut().zip(rest) {
+        *sum = join(*sum, *x)
     }
-    let mut width = LANES / 2;
+    let [a, b, c, d] = sums;
+    let mut lanes = [total.identity(); MOST_LANES];
+    unsafe { lanes.as_mut_ptr().cast::<S::f32s>().write_unaligned(join(join(a, c), join(b, d))) };
+    for (lane, x) in lanes.iter_mut().zip(tail) {
+        *lane = total.join(*lane, *x)
+    }
+    let mut width = MOST_LANES / 2;
     while width > 0 {
         for i in 0..width {
-            lanes[i] = join(lanes[i], lanes[i + width])
+            lanes[i] = total.join(lanes[i], lanes[i + width])
         }
         width /= 2
     }
     lanes[0]
 }
 
-/// The total of each of `out.len()` rows of `n` elements, `pitch` apart: in 32 partial ones.
+/// The total of each of `out.len()` rows of `n` elements, `pitch` apart: in partial ones, four vectors of them.
 ///
 /// # Safety
 /// The rows are readable.
 pub unsafe fn along(total: Total, x: *const f32, pitch: isize, n: usize, out: &mut [f32]) {
-    dispatch(Along { total, x, pitch, n, out })
+    arch().dispatch(Along { total, x, pitch, n, out })
 }
 
 /// Adds rows to what is there, or keeps the greater.
