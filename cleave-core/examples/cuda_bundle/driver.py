@@ -1,6 +1,6 @@
 """Runs a bundle on a GPU: compiles its sources, checks every case against the oracle's data, times the workloads beside PyTorch.
 
-    python3 driver.py [--only TEXT] [--only-target sm_90a] [--no-times] [--no-checks] [--no-peers] [--jobs N] [--limit SECONDS]
+    python3 driver.py [--only TEXT] [--only-target sm_90a] [--no-times] [--no-checks] [--no-peers] [--no-verify] [--jobs N] [--limit SECONDS]
 
 Needs nvcc and numpy, and torch for the peers. Everything is found beside this file. Each source runs in a process of its own, which is ended after
 `--limit` seconds, so that a kernel that hangs costs no more. Prints each failure as it comes, and the tables last.
@@ -13,6 +13,7 @@ parser.add_argument("--only-target", default="")
 parser.add_argument("--no-times", action="store_true")
 parser.add_argument("--no-checks", action="store_true")
 parser.add_argument("--no-peers", action="store_true")
+parser.add_argument("--no-verify", action="store_true", help="what is timed is not compared with numbers of the host's")
 parser.add_argument("--jobs", type=int, default=os.cpu_count())
 parser.add_argument("--limit", type=float, default=20.0)
 parser.add_argument("--time", type=float, default=0.12, help="seconds to time a case")
@@ -35,6 +36,8 @@ for c in cases:
     # a split of work that fills the device, or tiles of shared memory where there is much work, are not worth the time
     if c["expect"] is None and c["splits"] > 1 and max(l["blocks"] for l in c["launches"]) // c["splits"] > 400:
         continue
+    if options.no_verify:
+        c["verify"] = False
     kept.append(c)
 by_source = collections.OrderedDict()
 for c in kept:
@@ -158,11 +161,14 @@ def peers(case):
                     return F.scaled_dot_product_attention(q, k, v, is_causal=causal and m > 1, enable_gqa=heads != kv)
             return f
         return [("flash2", sdpa(SDPBackend.FLASH_ATTENTION)), ("cudnn", sdpa(SDPBackend.CUDNN_ATTENTION))], 2.0 * x["B"] * heads * pairs * (d + e), 2.0 * x["B"] * (heads * m * (d + e) + kv * n * (d + e))
-    shapes = [b["shape"] for b in case["buffers"][: case["inputs"] + 1]]
+    shapes = [b["shape"] for b in case["buffers"][: case["inputs"] + (name != "chain")]]
     if name.startswith("matmul") and len(shapes) == 3:
         a, b = bf(*shapes[0]), bf(*shapes[1])
         f = (lambda: a @ b) if name.endswith("nn") else (lambda: a @ b.t())
         return [("cublas", f)], 2.0 * shapes[0][0] * shapes[0][1] * shapes[2][1], 2.0 * (a.numel() + b.numel() + shapes[2][0] * shapes[2][1])
+    if name == "chain":
+        q, k, v = (bf(*s) for s in shapes)
+        return [("torch", lambda: (q @ k.mT) @ v)], 4.0 * q.numel() * k.shape[1], 0.0
     if name == "matmul_matmul":
         t, a, b = bf(*shapes[0]), bf(*shapes[1]), bf(*shapes[2])
         return [("torch", lambda: (t @ a.t()) @ b.t())], 2.0 * (t.numel() * a.shape[0] + t.shape[0] * b.numel()), 0.0
