@@ -1,6 +1,6 @@
 """Runs a bundle on a GPU: compiles its sources, checks every case against the oracle's data, times the workloads beside PyTorch.
 
-    python3 driver.py [--only TEXT] [--only-target sm_90a] [--no-times] [--no-checks] [--no-peers] [--no-verify] [--jobs N] [--limit SECONDS]
+    python3 driver.py [--only TEXT] [--only-target sm_90a] [--no-times] [--no-checks] [--no-peers] [--no-verify] [--most N] [--jobs N] [--limit SECONDS]
 
 Needs nvcc and numpy, and torch for the peers. Everything is found beside this file. Each source runs in a process of its own, which is ended after
 `--limit` seconds, so that a kernel that hangs costs no more. Prints each failure as it comes, and the tables last.
@@ -14,6 +14,7 @@ parser.add_argument("--no-times", action="store_true")
 parser.add_argument("--no-checks", action="store_true")
 parser.add_argument("--no-peers", action="store_true")
 parser.add_argument("--no-verify", action="store_true", help="what is timed is not compared with numbers of the host's")
+parser.add_argument("--most", type=int, default=8, help="entries to print of a workload")
 parser.add_argument("--jobs", type=int, default=os.cpu_count())
 parser.add_argument("--limit", type=float, default=20.0)
 parser.add_argument("--time", type=float, default=0.12, help="seconds to time a case")
@@ -254,5 +255,5 @@ for key, results in rows.items():
     results.sort(key=lambda r: r["ms"])
     best = results[0]["ms"]
     print(f"{key[0]} {key[1]}: " + ", ".join(f"{n} {t * 1e3:.1f} us {flop / t / 1e9:.1f} TFLOP/s ({t / best:.2f}x)" for n, t in times))
-    for r in results[:8]:
+    for r in results[: options.most]:
         print(f"    {r['ms'] * 1e3:9.1f} {flop / r['ms'] / 1e9:7.1f} {size / r['ms'] / 1e6:7.0f}  {r['entry'].split(';')[-1].strip()} s{r['splits']}  {r['error']:.1e}")

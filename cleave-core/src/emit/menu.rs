@@ -365,7 +365,8 @@ fn place(kernel: &Kernel, types: &[DType], program: &Program, number: usize, pla
                     maps.append(&mut placed.maps);
                     instructions = &instructions | &placed.instructions;
                     placed.schedule.lines().for_each(|l| schedules += &format!("// {l}\n"));
-                    let placed = shared::Placed { body: Code::at(0), shared_bytes: placed.shared_bytes, partial_bytes: placed.partial_bytes, guards: placed.guards };
+                    let placed =
+                        shared::Placed { body: Code::at(0), shared_bytes: placed.shared_bytes, partial_bytes: placed.partial_bytes, guards: placed.guards };
                     (tiles, placed, shape.threads())
                 }
             };

@@ -247,7 +247,15 @@ impl Text<'_, '_> {
                 c.line("const int last = visits.end, steps = visits.steps;");
                 c.line("(void)last;")
             }
-            _ => c.line(format!("{}int last = ({} + {}) / {tile}, steps = {} < {} ? last - {} / {tile} : 0;", if self.split() { "" } else { "const " }, b.high, tile - 1, b.low, b.high, b.low)),
+            _ => c.line(format!(
+                "{}int last = ({} + {}) / {tile}, steps = {} < {} ? last - {} / {tile} : 0;",
+                if self.split() { "" } else { "const " },
+                b.high,
+                tile - 1,
+                b.low,
+                b.high,
+                b.low
+            )),
         }
         c.line(format!("(void){}, (void){};", b.full_low, b.full_high));
         if self.split() {
