@@ -1,6 +1,6 @@
 """Runs a bundle on a GPU: compiles its sources, checks every case against the oracle's data, times the workloads beside PyTorch.
 
-    python3 driver.py [--only TEXT] [--only-target sm_90a] [--no-times] [--no-checks] [--no-peers] [--no-verify] [--most N] [--jobs N] [--limit SECONDS]
+    python3 driver.py [--only TEXT] [--only-target sm_90a] [--no-times] [--no-checks] [--no-peers] [--no-verify] [--most N] [--until SECONDS] [--jobs N] [--limit SECONDS]
 
 Needs nvcc and numpy, and torch for the peers. Everything is found beside this file. Each source runs in a process of its own, which is ended after
 `--limit` seconds, so that a kernel that hangs costs no more. Prints each failure as it comes, and the tables last.
@@ -15,6 +15,7 @@ parser.add_argument("--no-checks", action="store_true")
 parser.add_argument("--no-peers", action="store_true")
 parser.add_argument("--no-verify", action="store_true", help="what is timed is not compared with numbers of the host's")
 parser.add_argument("--most", type=int, default=8, help="entries to print of a workload")
+parser.add_argument("--until", type=float, default=1e9, help="seconds after which no further source is begun")
 parser.add_argument("--jobs", type=int, default=os.cpu_count())
 parser.add_argument("--limit", type=float, default=20.0)
 parser.add_argument("--time", type=float, default=0.12, help="seconds to time a case")
@@ -101,6 +102,9 @@ table, timed, wrong, examined = collections.OrderedDict(), [], 0, 0
 for source, which in by_source.items():
     cubin = built[source][0]
     if cubin is None:
+        continue
+    if time.time() - start > options.until:
+        print(f"LEFT OUT {source}", flush=True)
         continue
     which.sort(key=lambda c: c["expect"] is None)
     title = f"{which[0]['kernel']} [{which[0]['types']}] {which[0]['entry'].split(';')[-1].strip()}"
