@@ -6,10 +6,13 @@ mod third_frame;
 use cleave_core::device::Target;
 use cleave_core::dtype::DType;
 use cleave_core::emit;
+use cleave_core::emit::hopper::Knobs;
 use cleave_core::graph::Op;
 use cleave_core::kernel::Kernel;
+use cleave_core::plan::{Entry, TensorRef};
 use cleave_core::schedule::programs_with;
 use cleave_core::tile::Program;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,6 +27,10 @@ fn build(folder: &Path, name: &str, source: &str, symbols: &[String]) -> PathBuf
         writeln!(text, "  call.launch<{s}_params>({s});").unwrap()
     }
     text += "  call.save(arguments[2]);\n}\n";
+    compile(folder, name, &text)
+}
+
+fn compile(folder: &Path, name: &str, text: &str) -> PathBuf {
     let (file, program) = (folder.join(format!("{name}.cpp")), folder.join(name));
     std::fs::write(&file, text).unwrap();
     let support = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support");
@@ -168,15 +175,28 @@ fn schedule(source: &str) -> String {
     lines.map(|l| l[3..].replace("_u_tile", "_tile") + "\n").collect()
 }
 
-/// Runs the entries of a kernel's programs; gives how many runs it were, and adds what is wrong.
-fn run_entries(folder: &Path, kernel: &Kernel, types: &[DType], programs: &[Program], target: Target, wrong: &mut Vec<String>) -> usize {
-    // every third case of an entry, another third for the next entry; with EMULATE_ALL all of them, which takes minutes
-    let all = std::env::var_os("EMULATE_ALL").is_some();
+/// Runs the menu of a kernel's programs; gives how many runs it were, and adds what is wrong.
+fn run_menu(folder: &Path, kernel: &Kernel, types: &[DType], programs: &[Program], target: Target, wrong: &mut Vec<String>) -> usize {
     let (entries, modules) = emit::instance(kernel, types, programs, target);
     assert!(target != Target::Portable || entries.iter().any(|e| e.guards.is_empty()), "{}: no entry takes everything", kernel.name);
     if let (Target::Hopper, Some(wanted)) = (target, SCHEDULES.iter().find(|s| s.0 == kernel.name)) {
         assert_eq!(modules.first().map(|m| schedule(&m.1)).as_deref(), Some(wanted.1), "{}", kernel.name)
     }
+    run_entries(folder, kernel, types, programs, target, (&entries, &modules), wrong)
+}
+
+/// Runs entries with their modules, as [`run_menu`] does.
+fn run_entries(
+    folder: &Path,
+    kernel: &Kernel,
+    types: &[DType],
+    programs: &[Program],
+    target: Target,
+    (entries, modules): (&[Entry], &[(Target, String)]),
+    wrong: &mut Vec<String>,
+) -> usize {
+    // every third case of an entry, another third for the next entry; with EMULATE_ALL all of them, which takes minutes
+    let all = std::env::var_os("EMULATE_ALL").is_some();
     let mut ran = 0;
     for (number, entry) in entries.iter().enumerate() {
         let module = entry.launches[0].module as usize;
@@ -242,7 +262,7 @@ fn check(types_of: &[DType], target: Target, share: Option<usize>) {
         }
         let (_, programs) = support::programs(&kernel);
         for types in kernel.instances().into_iter().filter(|t| t.is_empty() || t[..] == types_of[..]) {
-            ran += run_entries(&folder, &kernel, &types, &programs, target, &mut wrong)
+            ran += run_menu(&folder, &kernel, &types, &programs, target, &mut wrong)
         }
     }
     assert!(ran > 0);
@@ -272,6 +292,51 @@ fn every_entry_of_compute_capability_9_agrees_with_the_oracle() {
 }
 
 #[test]
+fn results_are_copied_only_where_a_copy_of_64_columns_ends_with_its_tile() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("emulation_columns");
+    std::fs::create_dir_all(&folder).unwrap();
+    let kernel = support::corpus().into_iter().find(|k| k.name == "matmul").expect("a kernel of the corpus");
+    let (_, programs) = support::programs(&kernel);
+    let types = vec![DType::BF16; kernel.params.len()];
+    let mut wrong = vec![];
+    for (columns, warpgroups, copied) in [(32, 1, false), (64, 1, true), (96, 2, false), (160, 2, false), (192, 2, true)] {
+        let knobs = Knobs { columns, warpgroups, ..Knobs::WIDE };
+        let emission = emit::variants(&kernel, &types, &programs, &[emit::Placement::Hopper(knobs)]);
+        let maps = |e: &Entry| e.launches.iter().flat_map(|l| &l.maps).any(|m| matches!(m.tensor, TensorRef::Output(_)));
+        assert!(emission.entries.iter().any(|e| e.tiles[0][0].contains(&columns)), "{columns} columns are refused: {:?}", emission.refusals);
+        assert!(emission.entries.iter().all(|e| maps(e) == copied), "{columns} columns");
+        run_entries(&folder, &kernel, &types, &programs, Target::Hopper, (&emission.entries, &emission.modules), &mut wrong);
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"))
+}
+
+#[test]
+fn what_is_read_once_leaves_the_second_cache_first_unless_it_is_long() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("emulation_policy");
+    std::fs::create_dir_all(&folder).unwrap();
+    // what a policy is chosen by are the bytes of all that is read once
+    let sources = |name: &str, target: Target| {
+        let kernel = support::corpus().into_iter().find(|k| k.name == name).expect("a kernel of the corpus");
+        let (_, programs) = support::programs(&kernel);
+        emit::instance(&kernel, &vec![DType::BF16; kernel.params.len()], &programs, target).1
+    };
+    let asked = |name: &str| {
+        let all = sources(name, Target::Portable);
+        let lines = all.iter().flat_map(|m| m.1.lines()).filter(|l| l.contains("policy = cleave::stream_policy("));
+        lines.map(|l| l.trim().to_string()).collect::<BTreeSet<String>>()
+    };
+    let words = |line: &str| line.matches("(cleave::i64)").count();
+    assert_eq!(asked("attention").iter().map(|l| words(l)).collect::<BTreeSet<_>>(), BTreeSet::from([2]), "keys and values: {:?}", asked("attention"));
+    assert!(asked("norm_swiglu").iter().any(|l| words(l) == 2), "both weights: {:?}", asked("norm_swiglu"));
+    let text = format!(
+        "#include \"emulate.h\"\n{}\nint main() {{\n  for (long long bytes : {{0LL, 199999999LL, 200000000LL, 1LL << 33}}) {{\n    static cleave::u64 policy;\n    \
+         emulator::kernel = [=] {{ policy = cleave::stream_policy(bytes); }};\n    emulator::run_block(32);\n    printf(\"%d\", policy != 0);\n  }}\n}}\n",
+        emit::TILE
+    );
+    assert_eq!(String::from_utf8_lossy(&Command::new(compile(&folder, "policy", &text)).output().unwrap().stdout), "1100")
+}
+
+#[test]
 fn a_third_frame_reaches_every_placement_by_its_row() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("emulation_third_frame");
     std::fs::create_dir_all(&folder).unwrap();
@@ -285,7 +350,7 @@ fn a_third_frame_reaches_every_placement_by_its_row() {
         for target in [Target::Portable, Target::Hopper] {
             let sources = emit::instance(&kernel, &types, &all, target).1;
             assert!(sources.iter().all(|s| s.1.contains("ceilf")), "{}: a source without the frame", kernel.name);
-            run_entries(&folder, &kernel, &types, &all, target, &mut wrong);
+            run_menu(&folder, &kernel, &types, &all, target, &mut wrong);
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"))

@@ -1,6 +1,6 @@
 """Runs a bundle on a GPU: compiles its sources, checks every case against the oracle's data, times the workloads beside PyTorch.
 
-    python3 driver.py [--only TEXT] [--only-target sm_90a] [--no-times] [--no-checks] [--no-peers] [--jobs N] [--limit SECONDS]
+    python3 driver.py [--only TEXT] [--only-target sm_90a] [--no-times] [--no-checks] [--no-peers] [--no-verify] [--most N] [--until SECONDS] [--jobs N] [--limit SECONDS]
 
 Needs nvcc and numpy, and torch for the peers. Everything is found beside this file. Each source runs in a process of its own, which is ended after
 `--limit` seconds, so that a kernel that hangs costs no more. Prints each failure as it comes, and the tables last.
@@ -13,6 +13,9 @@ parser.add_argument("--only-target", default="")
 parser.add_argument("--no-times", action="store_true")
 parser.add_argument("--no-checks", action="store_true")
 parser.add_argument("--no-peers", action="store_true")
+parser.add_argument("--no-verify", action="store_true", help="what is timed is not compared with numbers of the host's")
+parser.add_argument("--most", type=int, default=8, help="entries to print of a workload")
+parser.add_argument("--until", type=float, default=1e9, help="seconds after which no further source is begun")
 parser.add_argument("--jobs", type=int, default=os.cpu_count())
 parser.add_argument("--limit", type=float, default=20.0)
 parser.add_argument("--time", type=float, default=0.12, help="seconds to time a case")
@@ -35,6 +38,8 @@ for c in cases:
     # a split of work that fills the device, or tiles of shared memory where there is much work, are not worth the time
     if c["expect"] is None and c["splits"] > 1 and max(l["blocks"] for l in c["launches"]) // c["splits"] > 400:
         continue
+    if options.no_verify:
+        c["verify"] = False
     kept.append(c)
 by_source = collections.OrderedDict()
 for c in kept:
@@ -98,6 +103,9 @@ for source, which in by_source.items():
     cubin = built[source][0]
     if cubin is None:
         continue
+    if time.time() - start > options.until:
+        print(f"LEFT OUT {source}", flush=True)
+        continue
     which.sort(key=lambda c: c["expect"] is None)
     title = f"{which[0]['kernel']} [{which[0]['types']}] {which[0]['entry'].split(';')[-1].strip()}"
     began = time.time()
@@ -158,11 +166,14 @@ def peers(case):
                     return F.scaled_dot_product_attention(q, k, v, is_causal=causal and m > 1, enable_gqa=heads != kv)
             return f
         return [("flash2", sdpa(SDPBackend.FLASH_ATTENTION)), ("cudnn", sdpa(SDPBackend.CUDNN_ATTENTION))], 2.0 * x["B"] * heads * pairs * (d + e), 2.0 * x["B"] * (heads * m * (d + e) + kv * n * (d + e))
-    shapes = [b["shape"] for b in case["buffers"][: case["inputs"] + 1]]
+    shapes = [b["shape"] for b in case["buffers"][: case["inputs"] + (name != "chain")]]
     if name.startswith("matmul") and len(shapes) == 3:
         a, b = bf(*shapes[0]), bf(*shapes[1])
         f = (lambda: a @ b) if name.endswith("nn") else (lambda: a @ b.t())
         return [("cublas", f)], 2.0 * shapes[0][0] * shapes[0][1] * shapes[2][1], 2.0 * (a.numel() + b.numel() + shapes[2][0] * shapes[2][1])
+    if name == "chain":
+        q, k, v = (bf(*s) for s in shapes)
+        return [("torch", lambda: (q @ k.mT) @ v)], 4.0 * q.numel() * k.shape[1], 0.0
     if name == "matmul_matmul":
         t, a, b = bf(*shapes[0]), bf(*shapes[1]), bf(*shapes[2])
         return [("torch", lambda: (t @ a.t()) @ b.t())], 2.0 * (t.numel() * a.shape[0] + t.shape[0] * b.numel()), 0.0
@@ -248,5 +259,5 @@ for key, results in rows.items():
     results.sort(key=lambda r: r["ms"])
     best = results[0]["ms"]
     print(f"{key[0]} {key[1]}: " + ", ".join(f"{n} {t * 1e3:.1f} us {flop / t / 1e9:.1f} TFLOP/s ({t / best:.2f}x)" for n, t in times))
-    for r in results[:8]:
+    for r in results[: options.most]:
         print(f"    {r['ms'] * 1e3:9.1f} {flop / r['ms'] / 1e9:7.1f} {size / r['ms'] / 1e6:7.0f}  {r['entry'].split(';')[-1].strip()} s{r['splits']}  {r['error']:.1e}")

@@ -21,6 +21,10 @@ pub fn gated<T>(x: Tensor<T, M, K>, gate: Tensor<T, J, K>, up: Tensor<T, J, K>) 
 pub fn norm_linear<T>(x: Tensor<T, M, C>, gain: Tensor<T, C>, w: Tensor<T, J, C>, epsilon: f32) -> Tensor<T, M, J> {
     sum::<C>(rms_norm::<C>(x, gain, epsilon) * w)
 }
+#[cleave::kernel(dtypes(T = bf16), bound(D <= 64, E <= 64))]
+pub fn chain<T>(q: Tensor<T, H, M, D>, k: Tensor<T, H, N, D>, v: Tensor<T, H, N, E>) -> Tensor<T, H, M, E> {
+    sum::<N>(sum::<D>(q * k) * v)
+}
 #[cleave::kernel(dtypes(T = bf16), bound(D <= 192, E <= 128))]
 pub fn attention_latent<T>(q: Tensor<T, B, H, M, D>, k: Tensor<T, B, H, N, D>, v: Tensor<T, B, H, N, E>, scale: f32) -> Tensor<T, B, H, M, E> {
     let s = mask(sum::<D>(q * k) * scale, index::<N>() - extent::<N>() <= index::<M>() - extent::<M>());
@@ -54,33 +58,19 @@ pub fn kernels(corpus: Vec<Kernel>) -> Vec<Kernel> {
 /// Choices to compare.
 pub fn placements(kernel: &Kernel) -> Vec<Placement> {
     let (c64, c128, c256, wide) = (Knobs::CHIP_64, Knobs::CHIP_128, Knobs::CHIP_256, Knobs::WIDE);
+    let lower = Knobs { warpgroups: 2, ..c64 };
+    let columns = |all: &[u32]| all.iter().map(|columns| Knobs { columns: *columns, ..wide }).collect::<Vec<_>>();
+    // tiles beside the widest: fewer columns, fewer rows, a ring of few stages
+    let narrower = || [columns(&[192, 128, 96, 64]), vec![Knobs::NARROW, Knobs { stages: 4, ..Knobs::NARROW }]].concat();
     let all = match kernel.name.as_str() {
-        "attention" | "attention_full" => vec![
-            c128,
-            Knobs { residents: 1, ..c128 },
-            Knobs { early: Some(kernel.name == "attention_full"), ..c128 },
-            Knobs { persistent: false, ..c128 },
-            Knobs { persistent: false, early: Some(false), ..c128 },
-            c64,
-            Knobs { residents: 1, ..c64 },
-            Knobs { early: Some(kernel.name == "attention_full"), ..c64 },
-            c256,
-        ],
+        "attention" | "attention_full" => vec![c128, c128.few(), c64, lower, c64.few(), c256],
+        "chain" => vec![c64, lower, c64.few()],
         "matmul_matmul" => vec![c128],
         "attention_window" => vec![c128, c64],
         "alibi_window" => vec![Knobs { step: 64, ..c128 }, Knobs { step: 64, warpgroups: 2, ..c64 }],
         "attention_latent" => vec![Knobs { step: 128, ..c256 }, Knobs { step: 128, residents: 1, ..c256 }],
-        "matmul" | "matmul_nn" => vec![wide, Knobs { persistent: false, ..wide }, Knobs { columns: 192, ..wide }],
+        "matmul" | "matmul_nn" | "product_by_columns" | "norm_linear" => [vec![wide], narrower()].concat(),
         "gated" => vec![wide, Knobs { persistent: false, ..wide }],
-        "norm_swiglu" | "norm_linear" | "product_by_columns" => {
-            vec![
-                wide,
-                Knobs { columns: 192, ..wide },
-                Knobs { unroll: 1, ..wide },
-                Knobs { unroll: 1, early: Some(true), ..wide },
-                Knobs { persistent: false, ..wide },
-            ]
-        }
         _ => vec![wide],
     };
     all.into_iter().map(Placement::Hopper).collect()
@@ -132,6 +122,21 @@ pub fn timings(kernel: &Kernel) -> Vec<(&'static str, Named, Vec<i64>)> {
             ("full B16 S1024 H16 D128", attention(16, 16, 1, 1024, 1024, 128, 128), vec![1024]),
             ("full B4 S4096 H32 D64", attention(4, 32, 1, 4096, 4096, 64, 64), vec![4096]),
             ("full B4 S4096 H8 D256", attention(4, 8, 1, 4096, 4096, 256, 256), vec![4096]),
+            ("few 64 of N4096 H32 D64", attention(1, 32, 1, 64, 4096, 64, 64), vec![4096]),
+            ("few 128 of N4096 H32 D64", attention(1, 32, 1, 128, 4096, 64, 64), vec![4096]),
+            ("few 256 of N4096 H32 D64", attention(1, 32, 1, 256, 4096, 64, 64), vec![4096]),
+            ("few 1024 of N4096 H32 D64", attention(1, 32, 1, 1024, 4096, 64, 64), vec![4096]),
+            ("few 4096 of N4096 H32 D64", attention(1, 32, 1, 4096, 4096, 64, 64), vec![4096]),
+            ("few 64 of N4096 H32 D128", attention(1, 32, 1, 64, 4096, 128, 128), vec![4096]),
+            ("few 128 of N4096 H32 D128", attention(1, 32, 1, 128, 4096, 128, 128), vec![4096]),
+            ("few 256 of N4096 H32 D128", attention(1, 32, 1, 256, 4096, 128, 128), vec![4096]),
+            ("few 64 of N4096 H32/8 D64", attention(1, 8, 4, 64, 4096, 64, 64), vec![4096]),
+            ("few 64 of N4096 H32/8 D128", attention(1, 8, 4, 64, 4096, 128, 128), vec![4096]),
+        ],
+        "chain" => vec![
+            ("few 64 of N4096 H32 D64", attention(1, 1, 32, 64, 4096, 64, 64), vec![1]),
+            ("few 128 of N4096 H32 D64", attention(1, 1, 32, 128, 4096, 64, 64), vec![1]),
+            ("few 256 of N4096 H32 D64", attention(1, 1, 32, 256, 4096, 64, 64), vec![1]),
         ],
         "attention_window" => vec![("window 256 B4 S4096 H16 D128", attention(4, 16, 1, 4096, 4096, 128, 128), vec![4096])],
         "attention_latent" => vec![("causal B4 S4096 H16 D192 E128", attention(4, 16, 1, 4096, 4096, 192, 128), vec![4096])],
@@ -144,7 +149,9 @@ pub fn timings(kernel: &Kernel) -> Vec<(&'static str, Named, Vec<i64>)> {
             ("4096->6144 b4096", projected(4096, 4096, 6144), vec![1]),
             ("4096->6144 b1024", projected(1024, 4096, 6144), vec![1]),
             ("4096->4096 b4096", projected(4096, 4096, 4096), vec![1]),
-            ("4096->6144 b256", projected(256, 4096, 6144), vec![1]),
+            ("few 4096->6144 b256", projected(256, 4096, 6144), vec![1]),
+            ("few 4096->6144 b128", projected(128, 4096, 6144), vec![1]),
+            ("few 4096->6144 b64", projected(64, 4096, 6144), vec![1]),
         ],
         "norm_logits" => vec![("4096->32000 b2048", projected(2048, 4096, 32000), vec![1])],
         "norm_qkv" => vec![("4096->4096+1024+1024 b4096", vec![("M", 4096), ("C", 4096), ("H", 32), ("F", 64), ("K", 8), ("J", 1024)], vec![1])],
@@ -153,6 +160,8 @@ pub fn timings(kernel: &Kernel) -> Vec<(&'static str, Named, Vec<i64>)> {
             ("8192^3", matmul(8192, 8192, 8192), vec![1]),
             ("4096^3", matmul(4096, 4096, 4096), vec![1]),
             ("4096->6144 b1024", matmul(1024, 4096, 6144), vec![1]),
+            ("few 4096->4096 b256", matmul(256, 4096, 4096), vec![1]),
+            ("few 4096->4096 b64", matmul(64, 4096, 4096), vec![1]),
         ],
         "gated" => vec![
             ("8192^3", matmul(8192, 8192, 8192), vec![1]),

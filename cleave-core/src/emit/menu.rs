@@ -137,8 +137,15 @@ pub fn emission(kernel: &Kernel, types: &[DType], programs: &[Program], target: 
             for group in &groups(programs) {
                 // the best program that can be placed with any choice of tiles
                 for &number in group {
-                    let placed = Knobs::menu(&programs[number]).iter().filter(|list| list.iter().any(|k| add(number, Placement::Hopper(*k)))).count();
-                    if placed > 0 {
+                    let mut placed: Vec<Knobs> = vec![];
+                    for list in Knobs::menu(&programs[number]) {
+                        if let Some(k) = list.into_iter().find(|k| placed.contains(k) || add(number, Placement::Hopper(*k)))
+                            && !placed.contains(&k)
+                        {
+                            placed.push(k)
+                        }
+                    }
+                    if !placed.is_empty() {
                         break;
                     }
                 }
@@ -347,9 +354,9 @@ fn place(kernel: &Kernel, types: &[DType], program: &Program, number: usize, pla
                     (tiles, placed, shape.threads())
                 }
                 Placement::Hopper(knobs) => {
-                    // a block has one part, and no split
+                    // blocks claim tiles of one part
                     let knobs = Knobs { persistent: knobs.persistent && parts.len() == 1, ..*knobs };
-                    let part = Part { split: false, ..part.clone() };
+                    let part = Part { split: part.split && knobs.split, ..part.clone() };
                     let (tiles, shape) = knobs.shape(&part, &bound)?;
                     let cx = Context::new(&part, i as u32, types, &tiles, &words, outputs);
                     let mut placed = hopper::place(&cx, shape, maps.len())?;
@@ -358,7 +365,8 @@ fn place(kernel: &Kernel, types: &[DType], program: &Program, number: usize, pla
                     maps.append(&mut placed.maps);
                     instructions = &instructions | &placed.instructions;
                     placed.schedule.lines().for_each(|l| schedules += &format!("// {l}\n"));
-                    let placed = shared::Placed { body: Code::at(0), shared_bytes: placed.shared_bytes, partial_bytes: 0, guards: placed.guards };
+                    let placed =
+                        shared::Placed { body: Code::at(0), shared_bytes: placed.shared_bytes, partial_bytes: placed.partial_bytes, guards: placed.guards };
                     (tiles, placed, shape.threads())
                 }
             };

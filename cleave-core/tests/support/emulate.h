@@ -257,7 +257,8 @@ template <bool STREAM> void store_quad(Quad* p, Quad q) {
   if ((u64)p % 16) { fprintf(stderr, "misaligned store\n"); exit(4); }
   *p = q;
 }
-inline u64 stream_policy(i64) { cleave::warp_barrier("a policy"); return 1; }
+inline u64 evicted_first() { return 1; }
+inline u64 opaque(u64 policy) { cleave::warp_barrier("a policy"); return policy; }
 inline u32 arrive(u32* counter) { return (*counter)++; }
 
 // ---- compute capability 9.0 --------------------------------------------------------------------------------------

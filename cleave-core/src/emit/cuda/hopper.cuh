@@ -76,6 +76,18 @@ CLEAVE_UNROLL
     }
 }
 
+// Whether these threads' piece of an item is the last to arrive; they may then read what the others wrote. Leaves the counter at 0.
+CLEAVE_DEVICE bool last_to_arrive(u32* counter, int pieces, u32 flag, int id, int threads) {
+  barrier_of(id, threads);
+  if (thread() == 0) {
+    const bool last = arrive(counter) == (u32)pieces - 1;
+    if (last) *counter = 0;
+    write_shared(flag, last);
+  }
+  barrier_of(id, threads);
+  return read_shared(flag) != 0;
+}
+
 // Zeroes rows [first, end) of a tile: memory beyond what a loop may read can hold anything, and 0 times it is not 0.
 template <int ROWS, int COLUMNS> CLEAVE_DEVICE void clear_rows(u32 tile, int first, int end) {
   constexpr int BLOCKS = (COLUMNS + 63) / 64;

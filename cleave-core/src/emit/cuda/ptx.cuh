@@ -104,13 +104,10 @@ template <bool STREAM> CLEAVE_DEVICE void store_quad(Quad* p, Quad q) {
   if (STREAM) asm volatile("st.global.cs.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(p), "r"(q.r[0]), "r"(q.r[1]), "r"(q.r[2]), "r"(q.r[3]) : "memory");
   else *p = q;
 }
-// How the second cache treats what is read once: it goes first, so that what else is there stays. For long streams (200 MB on an H200) any
-// policy, that of all loads too, costs an eighth of the rate: none.
-CLEAVE_DEVICE u64 stream_policy(i64 bytes) {
-  u64 first;
-  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(first));
-  const u64 policy = bytes < (i64)200000000 ? first : 0;
-  // through a shuffle, which hides that the lower half is 0: see copy16
+// The policy under which what is read leaves the second cache before all else.
+CLEAVE_DEVICE u64 evicted_first() { u64 policy; asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy)); return policy; }
+// A policy through a shuffle, which hides that its lower half is 0: see copy16.
+CLEAVE_DEVICE u64 opaque(u64 policy) {
   const u32 low = __shfl_sync(0xffffffffu, (u32)policy, 0), high = __shfl_sync(0xffffffffu, (u32)(policy >> 32), 0);
   return (u64)high << 32 | low;
 }

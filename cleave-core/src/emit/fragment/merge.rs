@@ -87,8 +87,7 @@ impl Writer<'_> {
     /// asks for them, all warps get them back.
     fn merge_warps(&mut self, l: &Loop, words: &[StateWords], free: u32) -> Result<(), Refusal> {
         let s = self.shape;
-        let count = self.state_words(l)?.1;
-        let stride = 32 * s.warp_rows * s.warp_columns;
+        let (count, stride) = (self.state_words(l)?.1, self.sharers());
         let half = s.warp_loop / 2;
         self.code.open("{  // the warps' states");
         self.code.line(format!("float* const states = (float*)(cleave::shared_memory + {free}) + cleave::thread() % {stride};"));
@@ -128,40 +127,69 @@ impl Writer<'_> {
     pub(in crate::emit) fn merge(&mut self, l: &Loop, split: bool, free: u32) -> Result<u64, Refusal> {
         let (words, count) = self.state_words(l)?;
         let s = self.shape;
-        let stride = 32 * s.warp_rows * s.warp_columns;
-        let thread = format!("cleave::thread() % {stride}");
         if s.warp_loop > 1 && count > 0 {
             self.merge_warps(l, &words, free)?
         }
         if !split || count == 0 {
             return Ok(0);
         }
-        let floats = count * stride;
-        let number = self.cx.number;
-        let (partials, counters) = (self.cx.name("partials", "partials"), self.cx.name("counters", "counters"));
-        self.cx.words.constant(Word::Partials(number), |w| format!("float* const {partials} = (float*){w};"));
-        self.cx.words.constant(Word::Counters(number), |w| format!("cleave::u32* const {counters} = (cleave::u32*){w};"));
+        let counter = self.counter();
         self.code.open("if (pieces > 1) {  // the last piece to arrive merges all, in order");
-        self.code.line(format!("float* const states = {partials} + (cleave::i64)item * pieces * {floats} + {thread};"));
-        let guard = if s.warp_loop > 1 { "if (warp_loop == 0) {" } else { "{" };
-        self.code.open(guard);
-        self.code.line(format!("float* const mine = states + (cleave::i64)piece * {floats};"));
-        self.write_states(&words, stride);
-        self.code.close("}");
-        self.code.line(format!("if (!cleave::last_to_arrive({counters} + item, pieces, {free})) return;"));
-        self.reset(l, false)?;
-        // warps that shared the loop share the pieces, too: their reads are under way at the same time
-        let (first, step) = if s.warp_loop > 1 { ("warp_loop", s.warp_loop) } else { ("0", 1) };
-        self.code.line("CLEAVE_ONCE");
-        self.code.open(format!("for (int other = {first}; other < pieces; other += {step}) {{"));
-        self.code.line(format!("const float* const theirs = states + (cleave::i64)other * {floats};"));
-        self.merge_states(l, &words, stride)?;
-        self.code.close("}");
+        self.write_piece(l)?;
+        self.code.line(format!("if (!cleave::last_to_arrive({counter}, pieces, {free})) return;"));
+        self.merge_pieces(l)?;
         if s.warp_loop > 1 {
             self.merge_warps(l, &words, free)?
         }
         self.code.close("}");
         self.shared = self.shared.max(free + 16);
-        Ok(floats as u64 * 4)
+        self.piece_bytes(l)
+    }
+
+    // ---- pieces of a split ---------------------------------------------------------------------------------------------
+    /// Bytes of the states of a piece.
+    pub(in crate::emit) fn piece_bytes(&self, l: &Loop) -> Result<u64, Refusal> {
+        Ok(self.state_words(l)?.1 as u64 * self.sharers() as u64 * 4)
+    }
+    /// Where the pieces of the item at hand are counted.
+    pub(in crate::emit) fn counter(&self) -> String {
+        let counters = self.cx.name("counters", "counters");
+        self.cx.words.constant(Word::Counters(self.cx.number), |w| format!("cleave::u32* const {counters} = (cleave::u32*){w};"));
+        format!("{counters} + item")
+    }
+    /// Threads that have a state each, beside those that share the loop with them.
+    fn sharers(&self) -> u32 {
+        32 * self.shape.warp_rows * self.shape.warp_columns
+    }
+    /// The states of an item's piece, as an expression.
+    fn piece(&self, l: &Loop, which: &str) -> Result<String, Refusal> {
+        let (stride, count) = (self.sharers(), self.state_words(l)?.1);
+        let partials = self.cx.name("partials", "partials");
+        self.cx.words.constant(Word::Partials(self.cx.number), |w| format!("float* const {partials} = (float*){w};"));
+        Ok(format!("{partials} + ((cleave::i64)item * pieces + {which}) * {} + cleave::thread() % {stride}", count * stride))
+    }
+    /// The piece at hand leaves its states.
+    pub(in crate::emit) fn write_piece(&mut self, l: &Loop) -> Result<(), Refusal> {
+        let (words, _) = self.state_words(l)?;
+        let mine = self.piece(l, "piece")?;
+        self.code.open(if self.shape.warp_loop > 1 { "if (warp_loop == 0) {" } else { "{" });
+        self.code.line(format!("float* const mine = {mine};"));
+        self.write_states(&words, self.sharers());
+        self.code.close("}");
+        Ok(())
+    }
+    /// All pieces, in order, into the states at hand.
+    pub(in crate::emit) fn merge_pieces(&mut self, l: &Loop) -> Result<(), Refusal> {
+        let (words, _) = self.state_words(l)?;
+        self.reset(l, false)?;
+        // warps that shared the loop share the pieces, too: their reads are under way at the same time
+        let (first, step) = if self.shape.warp_loop > 1 { ("warp_loop", self.shape.warp_loop) } else { ("0", 1) };
+        let theirs = self.piece(l, "other")?;
+        self.code.line("CLEAVE_ONCE");
+        self.code.open(format!("for (int other = {first}; other < pieces; other += {step}) {{"));
+        self.code.line(format!("const float* const theirs = {theirs};"));
+        self.merge_states(l, &words, self.sharers())?;
+        self.code.close("}");
+        Ok(())
     }
 }

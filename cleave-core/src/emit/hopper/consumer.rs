@@ -69,8 +69,12 @@ impl Text<'_, '_> {
             let (name, op) = (self.cx.value_name(n), w.join(n));
             w.code.line(format!("cleave::join_lanes({name}, {op});"))
         }
+        if self.split() {
+            self.gather(w)?
+        }
         // where a packed column lies takes divisions: once for all rows
-        let before = std::mem::replace(&mut w.code, Code::at(3));
+        let depth = w.code.depth();
+        let before = std::mem::replace(&mut w.code, Code::at(depth));
         w.unpacked.replace(Some(vec![]));
         for (at, s) in self.cx.part.body.iter().enumerate().skip(self.steps.at + 1) {
             match (self.results.iter().find(|r| r.at == at), s) {
@@ -94,9 +98,39 @@ impl Text<'_, '_> {
         let results = std::mem::replace(&mut w.code, before);
         w.unpacked.take().into_iter().flatten().for_each(|line| w.code.line(line));
         w.code.append(&results);
+        if self.split() {
+            w.code.close("}");
+            self.leave(&mut w.code)
+        }
         let mut c = Code::at(3);
         c.append(&w.code);
         Ok(c)
+    }
+    /// Opens what only the block that is the last to arrive of those of a tile does, with the states of all.
+    fn gather(&self, w: &mut Writer) -> Result<(), Refusal> {
+        let (l, threads) = (self.steps.l, 128 * self.shape.warpgroups);
+        w.code.open("if (pieces > 1) {");
+        w.write_piece(l)?;
+        w.code.close("}");
+        let counter = w.counter();
+        w.code.open(format!("if (pieces == 1 || cleave::last_to_arrive({counter}, pieces, arrived, {}, {threads})) {{", FIRST_BARRIER - 1));
+        w.code.open("if (pieces > 1) {");
+        w.merge_pieces(l)?;
+        w.code.close("}");
+        Ok(())
+    }
+    /// A block that stores no results gives back where they would have been staged.
+    fn leave(&self, c: &mut Code) {
+        let mut staged = self.resident().filter(|(o, _)| self.shape.persistent && self.stages(o)).peekable();
+        if staged.peek().is_none() {
+            return;
+        }
+        c.open("else {");
+        for (o, _) in staged {
+            c.line(format!("if ((cleave::thread() & 127) == 0) cleave::barrier_arrive({});", self.resident_barrier(o, "empty")));
+            self.advance_resident(c, o)
+        }
+        c.close("}")
     }
     /// One copy of a stretch of the schedule.
     pub(super) fn place(&self, c: &mut Code, w: &Writer, place: Place, masked: bool) -> Result<(), Refusal> {

@@ -4,7 +4,7 @@ use super::maps::{self, Boxes};
 use super::pipeline::{Schedule, Unit, Value};
 use super::results;
 use super::steps::{Steps, base};
-use super::{BARRIER_BYTES, ROOM, ROWS, Shape};
+use super::{ROOM, ROWS, Shape};
 use crate::emit::part::Refusal;
 use crate::graph::NodeId;
 
@@ -97,8 +97,14 @@ impl Steps<'_> {
         let staged = results.iter().any(|r| r.stage == results::Stage::Blocks);
         let blocks = if staged { 2 * shape.warpgroups * results::BLOCK_BYTES } else { 0 };
         let stage: u32 = rings.iter().map(|r| r.bytes).sum();
-        let tiles: u32 = self.operands.iter().filter(|o| !o.streamed).map(Operand::bytes).sum();
-        let stages = |residents: u32| shape.stages.min(ROOM.saturating_sub(blocks + residents * tiles) / stage.max(1));
+        let resident_tiles = || self.operands.iter().filter(|o| !o.streamed);
+        let tiles: u32 = resident_tiles().map(Operand::bytes).sum();
+        // two barriers for each slot; for the next tile two slots, and its number
+        let barriers = |residents: u32, stages: u32| 16 * (residents * resident_tiles().count() as u32 + stages * rings.len() as u32) + 48;
+        let stages = |residents: u32| {
+            let left = ROOM.saturating_sub(blocks + residents * tiles + barriers(residents, 0));
+            shape.stages.min(left / (stage + barriers(0, 1) - barriers(0, 0)).max(1))
+        };
         let Some(residents) = (1..=shape.residents).rev().find(|r| stages(*r) >= 2) else {
             return Err(format!("two stages of {stage} bytes beside {} do not fit in shared memory", blocks + tiles));
         };
@@ -116,7 +122,7 @@ impl Steps<'_> {
             starts[r] = at;
             at += stages * rings[r].bytes
         }
-        Ok(Memory { stages, residents, resident, rings: starts, barriers: at, total: at + BARRIER_BYTES + 1024 })
+        Ok(Memory { stages, residents, resident, rings: starts, barriers: at, total: at + barriers(residents, stages) + 1024 })
     }
     /// Accumulators, packed operands, what is held beside them, and some 30 more registers for addresses, states, a mask's limit and what is at hand; a
     /// mask of several comparisons takes more.

@@ -26,12 +26,12 @@ use crate::tile::{DimId, DimSet, Part, Program, Role, Statement};
 use std::collections::BTreeSet;
 use wgmma::Instruction;
 
-/// Shared memory that a block may use, less what it takes to start a tile at a multiple of 1024 bytes, and the barriers.
-const ROOM: u32 = 227 * 1024 - 1024 - BARRIER_BYTES;
-const BARRIER_BYTES: u32 = 512;
+/// Shared memory that a block may use, less what it takes to start a tile at a multiple of 1024 bytes.
+const ROOM: u32 = 227 * 1024 - 1024;
 /// Rows of a warpgroup.
 const ROWS: u32 = 64;
-const MOST_STAGES: u32 = 4;
+/// More than two bring a step that products fill little; one that waits for memory has so many more bytes in flight.
+const MOST_STAGES: u32 = 16;
 
 /// What can be chosen about the placement of a part.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -73,6 +73,8 @@ pub struct Knobs {
     pub early: Option<bool>,
     pub staged: bool,
     pub unroll: u32,
+    /// Blocks may share out the steps of a tile.
+    pub split: bool,
 }
 
 impl Knobs {
@@ -89,42 +91,54 @@ impl Knobs {
         early: None,
         staged: true,
         unroll: 2,
+        split: false,
     };
+    /// For few rows, which wait for memory: as many blocks as can be had.
+    pub const NARROW: Knobs = Knobs { columns: 64, ..Self::WIDE }.few();
     pub const CHIP_64: Knobs = Knobs { warpgroups: 3, chip: 64, results: 64, step: 128, columns: 0, ..Self::WIDE };
     pub const CHIP_128: Knobs = Knobs { warpgroups: 2, chip: 128, results: 128, step: 128, columns: 0, ..Self::WIDE };
     pub const CHIP_256: Knobs = Knobs { warpgroups: 2, chip: 256, results: 256, step: 80, columns: 0, ..Self::WIDE };
     /// Values narrower than keys, as where these hold a position beside.
     pub const CHIP_192: Knobs = Knobs { warpgroups: 2, chip: 192, results: 128, step: 128, columns: 0, ..Self::WIDE };
 
-    /// Choices that together serve all extents: of each list the first that can be placed.
+    /// With the rows of one warpgroup.
+    pub const fn few(self) -> Knobs {
+        Knobs { warpgroups: 1, split: true, ..self }
+    }
+    /// Choices that together serve all extents: of each list the first that can be placed. With fewer rows or columns there are more tiles, for extents
+    /// of which larger ones would leave much of a device idle.
     pub fn menu(program: &Program) -> Vec<Vec<Knobs>> {
-        let on_chip: Vec<_> =
-            program.launches.iter().flatten().flat_map(|p| p.dims.iter().filter(|d| d.role == Role::Chip)).flat_map(|d| d.axes.clone()).collect();
+        let parts = || program.launches.iter().flatten();
+        let on_chip: Vec<_> = parts().flat_map(|p| p.dims.iter().filter(|d| d.role == Role::Chip)).flat_map(|d| d.axes.clone()).collect();
         if on_chip.is_empty() {
-            // tiles of other widths leave less of the device idle at other extents
-            let single =
-                |p: &Part| p.statements().iter().filter(|(_, s)| matches!(s, Statement::Fold { node, .. } if p.contraction(*node).is_some())).count() < 2;
-            let narrower = program.launches.iter().flatten().all(single).then_some(vec![Knobs { columns: 192, ..Self::WIDE }]);
-            return std::iter::once(vec![Self::WIDE]).chain(narrower).collect();
+            let narrower = [192, 128, 64].map(|columns| Knobs { columns, ..Self::WIDE }).into_iter().chain([Self::NARROW]);
+            // several products share out the columns of a tile, which then are few
+            let single = parts().all(|p| products(p) < 2 && roles(p).is_ok_and(|r| r.1.is_some()));
+            return std::iter::once(Self::WIDE).chain(narrower.filter(|_| single)).map(|k| vec![k]).collect();
         }
         let bound = |axis: &AxisId| program.bounds.iter().find(|b| b.0 == *axis).map_or(u32::MAX, |b| b.1 as u32);
         let most = on_chip.iter().map(bound).max().unwrap_or(u32::MAX);
         let steps = |knobs: Knobs, steps: &[u32]| steps.iter().map(|step| Knobs { step: *step, ..knobs }).collect::<Vec<_>>();
+        let low = |knobs: Knobs, all: &[u32]| [steps(knobs.few(), all), steps(Knobs { split: false, ..knobs.few() }, all)].concat();
+        let lower = Knobs { warpgroups: 2, ..Self::CHIP_64 };
         let lists = [
-            (0, [steps(Self::CHIP_64, &[128]), steps(Knobs { warpgroups: 2, ..Self::CHIP_64 }, &[128, 64])].concat()),
+            (0, [steps(Self::CHIP_64, &[128]), steps(lower, &[128, 64])].concat()),
+            (0, steps(lower, &[128, 64])),
+            (0, low(Self::CHIP_64, &[128, 64])),
             (64, steps(Self::CHIP_128, &[128, 64])),
+            (64, low(Self::CHIP_128, &[128, 64])),
             (128, steps(Self::CHIP_256, &[128, 80, 64])),
         ];
         // a wider tile where no extent is wider would be the same code once more
         let mut lists: Vec<_> = lists.into_iter().filter(|(narrower, _)| most > *narrower).map(|l| l.1).collect();
         let inner = |p: &Part| (0..p.dims.len() as u8).map(DimId).any(|d| p.dim(d).role == Role::Chip && !in_results(p, d));
-        if most > Self::CHIP_192.chip && program.launches.iter().flatten().any(inner) {
+        if most > Self::CHIP_192.chip && parts().any(inner) {
             lists.push(vec![Self::CHIP_192, Knobs { residents: 1, ..Self::CHIP_192 }])
         }
         lists
     }
     pub fn name(self) -> String {
-        let Knobs { warpgroups, chip, results, step, columns, stages, residents, persistent, early, staged, unroll } = self;
+        let Knobs { warpgroups, chip, results, step, columns, stages, residents, persistent, early, staged, unroll, split } = self;
         let chip = match (chip, chip == results) {
             (0, _) => format!(", {columns} columns"),
             (_, true) => format!(", on chip up to {chip}"),
@@ -134,18 +148,19 @@ impl Knobs {
         let early = early.map_or("", |e| if e { ", early" } else { ", late" });
         let staged = if staged { ", staged" } else { "" };
         let unroll = if unroll == Self::WIDE.unroll { String::new() } else { format!(", operands {unroll} ahead") };
-        format!("sm_90a, {warpgroups} warpgroups{chip}, steps of {step}, {stages} stages, {residents} resident, {order}{early}{staged}{unroll}")
+        let split = if split { ", split" } else { "" };
+        let groups = if warpgroups == 1 { "warpgroup" } else { "warpgroups" };
+        format!("sm_90a, {warpgroups} {groups}{chip}, steps of {step}, up to {stages} stages, {residents} resident, {order}{early}{staged}{unroll}{split}")
     }
     /// Tiles of a part, and how it is placed.
     pub fn shape(self, part: &Part, bound: &dyn Fn(DimId) -> Option<u32>) -> Result<(Vec<u32>, Shape), Refusal> {
         let (row, column) = roles(part)?;
-        let products = part.statements().iter().filter(|(_, s)| matches!(s, Statement::Fold { node, .. } if part.contraction(*node).is_some())).count() as u32;
         let tile = |(d, dim): (usize, &crate::tile::Dim)| -> u32 {
             let d = DimId(d as u8);
             match dim.role {
                 _ if dim.batch => 1,
                 _ if d == row => ROWS * self.warpgroups,
-                _ if Some(d) == column => self.columns / products.max(1),
+                _ if Some(d) == column => self.columns / products(part).max(1),
                 Role::Grid => 1,
                 Role::Loop => self.step,
                 Role::Chip if in_results(part, d) => self.results.min(bound(d).unwrap_or(self.results).next_multiple_of(16)),
@@ -156,16 +171,17 @@ impl Knobs {
             return Err("packed dims on chip".into());
         }
         let tiles: Vec<u32> = part.dims.iter().enumerate().map(tile).collect();
-        // a copy has 64 columns
-        if self.staged && column.is_some_and(|c| !tiles[c.0 as usize].is_multiple_of(64)) {
-            return Err("results of columns that are no multiple of 64".into());
-        }
         let Knobs { warpgroups, stages, persistent, staged, unroll, .. } = self;
         let early = self.early.unwrap_or_else(|| part.statements().iter().any(|(_, s)| matches!(s, Statement::Loop(l) if !l.domain.is_empty())));
         // a block that has one tile has no next one
         let residents = if persistent { self.residents } else { 1 };
         Ok((tiles, Shape { row, column, warpgroups, stages, persistent, early, residents, staged, unroll }))
     }
+}
+
+/// How many products the steps of a part's loops add to.
+fn products(part: &Part) -> u32 {
+    part.statements().iter().filter(|(_, s)| matches!(s, Statement::Fold { node, .. } if part.contraction(*node).is_some())).count() as u32
 }
 
 /// Whether a store has the dim.
@@ -177,12 +193,13 @@ impl Shape {
     pub fn threads(self) -> u32 {
         128 * (self.warpgroups + 1)
     }
-    /// Registers of a thread: of a consumer, of the producer. 64 K are all that there are.
-    fn registers(self) -> (u32, u32) {
+    /// Registers of a thread: of a consumer, of the producer. 64 K are all that there are; what a block of two warpgroups starts with is as many as a
+    /// thread can name.
+    fn registers(self) -> (u32, Option<u32>) {
         match self.warpgroups {
-            1 => (240, 40),
-            2 => (240, 24),
-            _ => (160, 32),
+            1 => (240, None),
+            2 => (240, Some(24)),
+            _ => (160, Some(32)),
         }
     }
 }
@@ -191,6 +208,8 @@ impl Shape {
 pub struct Placed {
     pub body: String,
     pub shared_bytes: u32,
+    /// See [`crate::plan::Launch::partial_bytes`].
+    pub partial_bytes: u64,
     pub maps: Vec<TensorMap>,
     pub guards: Vec<Guard>,
     pub instructions: BTreeSet<Instruction>,

@@ -54,7 +54,9 @@ pub fn of(w: &Writer, steps: &Steps, first_map: usize) -> Vec<Result> {
         let Ok(Class::Fragment(column)) = w.class_of(wide) else { continue };
         let count = parts.len() as u32;
         let columns = cx.tile(column) * count;
-        if !first.is_empty() || !multiplies(cx.dtype(tensor)) || !columns.is_multiple_of(16) || parts.iter().any(|p| cx.wide(*p) != wide) {
+        // a copy has 64 columns: of narrower tiles side by side one would write over the next
+        let whole = columns.is_multiple_of(if Some(column) == w.shape.column { maps::COLUMNS } else { 16 });
+        if !first.is_empty() || !multiplies(cx.dtype(tensor)) || !whole || parts.iter().any(|p| cx.wide(*p) != wide) {
             continue;
         }
         let Ok(boxes) = maps::boxes(cx, tensor, &access, Some((w.shape.row, ROWS)), column, count) else { continue };

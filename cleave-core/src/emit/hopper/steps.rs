@@ -135,6 +135,10 @@ pub fn of<'a>(w: &mut Writer<'a>, shape: Shape) -> Result<Steps<'a>, Refusal> {
             s => b.w.statement(s)?,
         }
     }
+    if part.split && bounds.intervals.len() == 2 {
+        return Err("a split of a mask of two intervals".into());
+    }
+    b.w.before_split = false;
     b.w.reset(l, true)?;
     for n in l.states.iter().flat_map(|s| s.frame.iter().copied().chain(s.members.iter().map(|m| m.node))) {
         let name = b.w.cx.value_name(n);

@@ -60,7 +60,9 @@ impl Text<'_, '_> {
         c.line("cleave::barrier();");
         let (raised, lowered) = self.shape.registers();
         c.open(format!("if (warpgroup == {}) {{  // the producer: a whole warp runs the loop, one lane issues", self.shape.warpgroups));
-        c.line(format!("cleave::lower_registers<{lowered}>();"));
+        if let Some(lowered) = lowered {
+            c.line(format!("cleave::lower_registers<{lowered}>();"))
+        }
         c.line("if (cleave::uniform((cleave::thread() >> 5) & 3) != 0) return;");
         c.line("const bool one = cleave::lane() == 0;");
         for r in self.rings {
@@ -79,7 +81,9 @@ impl Text<'_, '_> {
         });
         c.line("return;");
         c.close("}");
-        c.line(format!("cleave::raise_registers<{raised}>();"));
+        if lowered.is_some() {
+            c.line(format!("cleave::raise_registers<{raised}>();"))
+        }
         for r in self.rings {
             let freed = if self.lags(r) { format!(", {}_freed = 0", r.name) } else { String::new() };
             c.line(format!("int {0}_slot = 0, {0}_phase = 0{freed};", r.name))
@@ -110,6 +114,7 @@ impl Text<'_, '_> {
         Ok(Placed {
             body: c.text().into(),
             shared_bytes: self.memory.total,
+            partial_bytes: if self.split() { w.piece_bytes(self.steps.l)? } else { 0 },
             maps,
             guards,
             instructions: steps.instructions.clone(),
@@ -150,6 +155,13 @@ impl Text<'_, '_> {
             c.line(pair("next", 2));
             c.line(format!("const cleave::u32 next = shared + {at};"))
         }
+        if self.split() {
+            c.line(format!("const cleave::u32 arrived = shared + {};", at + 8))
+        }
+    }
+    /// Whether several blocks may share out the steps of a tile.
+    pub(super) fn split(&self) -> bool {
+        self.cx.part.split
     }
     pub(super) fn barriers(&self, c: &mut Code) {
         let consumers = 4 * self.shape.warpgroups;
@@ -235,8 +247,22 @@ impl Text<'_, '_> {
                 c.line("const int last = visits.end, steps = visits.steps;");
                 c.line("(void)last;")
             }
-            _ => c.line(format!("const int last = ({} + {}) / {tile}, steps = {} < {} ? last - {} / {tile} : 0;", b.high, tile - 1, b.low, b.high, b.low)),
+            _ => c.line(format!(
+                "{}int last = ({} + {}) / {tile}, steps = {} < {} ? last - {} / {tile} : 0;",
+                if self.split() { "" } else { "const " },
+                b.high,
+                tile - 1,
+                b.low,
+                b.high,
+                b.low
+            )),
         }
-        c.line(format!("(void){}, (void){};", b.full_low, b.full_high))
+        c.line(format!("(void){}, (void){};", b.full_low, b.full_high));
+        if self.split() {
+            c.open("if (pieces > 1) {");
+            c.line("const int all = steps, before = (int)((cleave::i64)all * piece / pieces);");
+            c.line("steps = (int)((cleave::i64)all * (piece + 1) / pieces) - before, last -= before;");
+            c.close("}")
+        }
     }
 }
