@@ -181,6 +181,8 @@ fn few_rows_go_to_tiles_that_are_many_enough() {
         ("attention_full", attention(32, 1024, 4096, 64), "2 warpgroups, on chip up to 64", 1),
         ("attention_full", attention(32, 256, 4096, 64), "1 warpgroup, on chip up to 64", 1),
         ("attention_full", attention(32, 1024, 4096, 128), "2 warpgroups, on chip up to 128", 1),
+        ("attention_full", attention(32, 16, 4096, 64), "low tiles", 2),
+        ("attention_full", attention(32, 16, 4096, 128), "low tiles", 2),
         ("attention_full", attention(32, 64, 4096, 64), "1 warpgroup, on chip up to 64", 2),
         ("attention_full", attention(32, 64, 4096, 128), "1 warpgroup, on chip up to 128", 2),
     ];

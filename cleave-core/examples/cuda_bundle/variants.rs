@@ -122,6 +122,8 @@ pub fn timings(kernel: &Kernel) -> Vec<(&'static str, Named, Vec<i64>)> {
             ("full B16 S1024 H16 D128", attention(16, 16, 1, 1024, 1024, 128, 128), vec![1024]),
             ("full B4 S4096 H32 D64", attention(4, 32, 1, 4096, 4096, 64, 64), vec![4096]),
             ("full B4 S4096 H8 D256", attention(4, 8, 1, 4096, 4096, 256, 256), vec![4096]),
+            ("few 16 of N4096 H32 D64", attention(1, 32, 1, 16, 4096, 64, 64), vec![4096]),
+            ("few 16 of N4096 H32 D128", attention(1, 32, 1, 16, 4096, 128, 128), vec![4096]),
             ("few 64 of N4096 H32 D64", attention(1, 32, 1, 64, 4096, 64, 64), vec![4096]),
             ("few 128 of N4096 H32 D64", attention(1, 32, 1, 128, 4096, 64, 64), vec![4096]),
             ("few 256 of N4096 H32 D64", attention(1, 32, 1, 256, 4096, 64, 64), vec![4096]),

@@ -264,7 +264,10 @@ CLEAVE_UNROLL
 }
 // How the second cache treats what is read once: it goes first, so that what else is there stays. For long streams (200 MB on an H200) any
 // policy, that of all loads too, costs an eighth of the rate: none.
-CLEAVE_DEVICE u64 stream_policy(i64 bytes) { return opaque(bytes < (i64)200000000 ? evicted_first() : 0); }
+CLEAVE_DEVICE u64 stream_policy(i64 bytes) {
+  const u64 first = evicted_first();
+  return opaque(bytes < (i64)200000000 ? first : 0);
+}
 // By a policy, or by none if it is 0.
 template <int THREADS, class T, int R, int C, class F>
 CLEAVE_DEVICE void load_chunks(const Tile<T, R, C>& tile, const T* from, int row_low, int row_high, int column_high, F row, u64 policy) {
