@@ -306,7 +306,7 @@ impl<'a> Block<'a> {
         let table = |t: &Table| self.element(t.input.index(), &t.access, &index) as i64;
         self.held.contains(&node) || self.graph().predicate(*p).holds(&index, &|a| self.extent(a), &table)
     }
-    /// A predicate that is 0 hides the rest; a numerator of 0 wins over the denominator.
+    /// A predicate that is 0 hides the rest; a factor of 0 wins over what is infinite and over the denominator.
     fn product(&self, operands: &[NodeId], exponents: &[i8], offset: &[i64]) -> f64 {
         let hidden = |o: &NodeId| matches!(self.graph().op(*o), Op::Predicate(_)) && self.value(*o, offset) == 0.0;
         if operands.iter().any(hidden) {
@@ -318,6 +318,9 @@ impl<'a> Block<'a> {
             (0..times).fold(1.0, |p, _| self.round(p * base))
         };
         let factors = || operands.iter().zip(exponents);
+        if factors().any(|(o, e)| *e > 0 && self.value(*o, offset) == 0.0) {
+            return 0.0;
+        }
         let numerator = factors().filter(|f| *f.1 > 0).fold(1.0, |p, (o, e)| self.round(p * power(*e, self.value(*o, offset))));
         let denominator = factors().filter(|f| *f.1 < 0).fold(1.0, |p, (o, e)| self.round(p * power(-*e, self.value(*o, offset))));
         if exponents.iter().all(|e| *e > 0) {

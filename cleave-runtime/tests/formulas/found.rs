@@ -73,3 +73,58 @@ fn a_value_that_dies_gives_its_place_to_one_other() {
         }",
     )
 }
+
+/// Whatever a mask leaves empty: what divides by it stands beside what it makes 0, in the same operand or in no product of operands.
+#[test]
+fn what_is_not_there_hides_its_own_reciprocal_and_logarithm_in_any_association() {
+    let never = "3 * n <= index::<A>() % 2 && index::<A>() < n";
+    // the divisor varies along nothing, along the axis of the weights, along that of the values, along what is summed
+    for (x, z) in [("x", "c"), ("y", "y"), ("y", "z"), ("y", "x + z")] {
+        for body in ["W / Z", "W * log(Z)", "W * V / Z", "(W * V) / square(Z)", "W * V * (1 + log(Z))", "V * mask(x, P) * rsqrt(Z)"] {
+            let body = body.replace('W', &format!("softmax::<A>(mask({x}, P))")).replace('Z', "d").replace('V', "v").replace('P', never);
+            holds(&format!(
+                "(x: Tensor<f32, A, B>, y: Tensor<f32, A>, z: Tensor<f32, A, C>, v: Tensor<f32, A, C>, n: i32, c: f32) -> Tensor<f32, B, C> {{
+                    let d = sum::<A>(mask(1 + square({z}), {never}));
+                    sum::<A>({body} * (1 + square(z)) / (1 + square(x)))
+                }}"
+            ))
+        }
+    }
+}
+
+#[test]
+fn a_divisor_that_is_not_there_joins_the_mask_though_neither_operand_has_the_axes_of_both() {
+    holds(
+        "(x: Tensor<f32, B, A>, v: Tensor<f32, A, C>, w: Tensor<f32, A, C>, len: Tensor<i32, B>, n: i32) -> Tensor<f32, B, C> {
+            sum::<A>(mask(x, index::<A>() < len) * v / sum::<A>(mask(1 + square(w), index::<A>() < n)))
+        }",
+    );
+    holds(
+        "(x: Tensor<f32, A>, y: Tensor<f32, B>, n: i32, c: f32) -> Tensor<f32, B> {
+            sum::<A>(softmax::<A>(mask(c - x, 3 * n <= index::<A>() % 2 && index::<A>() < n)) * (x / (1 + square(c - y))))
+        }",
+    )
+}
+
+#[test]
+fn a_factor_of_0_wins_over_the_logarithm_of_nothing() {
+    holds(
+        "(x: Tensor<f32, A, B>, y: Tensor<f32, B>, len: Tensor<i32, A>) -> (Tensor<f32, A>, Tensor<f32, A, B>) {
+            let s = mask(x, index::<B>() < len);
+            let z = sum::<B>(exp(s));
+            (z * logsumexp::<B>(s), abs(z) * y * log(z) * x)
+        }",
+    )
+}
+
+#[test]
+fn the_entropy_under_a_mask_that_selects_nothing_is_0() {
+    for entropy in ["softmax::<B>(s) * log_softmax::<B>(s)", "softmax::<B>(s) * log(softmax::<B>(s))"] {
+        holds(&format!(
+            "(x: Tensor<f32, A, B>, len: Tensor<i32, A>) -> Tensor<f32, A> {{
+                let s = mask(x, index::<B>() < len);
+                -sum::<B>({entropy})
+            }}"
+        ))
+    }
+}
