@@ -128,3 +128,25 @@ fn the_entropy_under_a_mask_that_selects_nothing_is_0() {
         ))
     }
 }
+
+#[test]
+fn a_frame_is_found_again_without_its_members_by_a_loop_of_its_own() {
+    holds("(y: Tensor<f32, B>, z: Tensor<f32, A, B>) -> Tensor<f32, A, B> { softmax::<(A, B)>(0.25 * z + 0.5 * y) }")
+}
+
+/// The predicate of a sum within another along the same axis is about that sum's positions.
+#[test]
+fn a_mask_of_a_factor_that_is_a_sum_along_the_same_axis_bounds_no_loop() {
+    for outer in ["mask(x, index::<A>() >= n)", "x", "mask(x * z, index::<A>() <= n)"] {
+        holds(&format!(
+            "(x: Tensor<f32, A>, y: Tensor<f32, A, B>, z: Tensor<f32, A>, n: i32) -> (Tensor<f32, B>, Tensor<f32>) {{
+                (sum::<A>({outer} * sum::<A>(mask(y, index::<A>() < n))), sum::<A>(softmax::<A>({outer}) * sum::<A>(mask(z, index::<A>() < n))))
+            }}"
+        ))
+    }
+}
+
+#[test]
+fn a_greatest_that_sees_nothing_is_no_0() {
+    holds("(x: Tensor<f32, A, B>, y: Tensor<f32, A>, n: i32) -> Tensor<f32> { sum::<A>(y * max(max::<B>(mask(x, index::<A>() < n)), -4.0)) }")
+}

@@ -5,9 +5,9 @@ pub fn entropy<T>(q: Tensor<T, B, M, D>, k: Tensor<T, B, N, D>, len: Tensor<i32,
     -sum::<N>(softmax::<N>(s) * log_softmax::<N>(s))
 }
 
-/// The entropy of weights over the first `len[m]` places, as it is defined.
+/// Of how many places weights over the first `len[m]` make use: the exponential of their entropy, as it is defined.
 #[cleave::kernel]
-pub fn entropy_of_first(x: Tensor<f32, M, N>, len: Tensor<i32, M>) -> Tensor<f32, M> {
+pub fn perplexity(x: Tensor<f32, M, N>, len: Tensor<i32, M>) -> Tensor<f32, M> {
     let p = softmax::<N>(mask(x, index::<N>() < len));
-    -sum::<N>(p * log(p))
+    exp(-sum::<N>(p * log(p)))
 }
