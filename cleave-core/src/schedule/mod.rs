@@ -211,7 +211,7 @@ fn name(program: &Program) -> String {
 }
 
 /// Whether there is an order of loops, and every reduction sees the whole of what it reduces: none runs along a dim of which a loop around it has bound a tile. An
-/// axis that is an output's and is reduced below other loops can ask for that.
+/// axis that is an output's and is reduced below other loops can ask for that. And every tower that a loop carries is whole.
 fn is_sound(part: &Part) -> bool {
     fn check(body: &[Statement], bound: DimSet, own: &Loop) -> bool {
         body.iter().all(|s| match s {
@@ -219,12 +219,16 @@ fn is_sound(part: &Part) -> bool {
             Statement::Fold { over, .. } => !over.intersects(bound),
             Statement::Loop(l) => {
                 let bound = bound.union(DimSet::of(own.dim));
-                !bound.contains(l.dim) && check(&l.body, bound, l)
+                !bound.contains(l.dim) && whole(l) && check(&l.body, bound, l)
             }
             _ => true,
         })
     }
-    !part.body.is_empty() && part.body.iter().all(|s| if let Statement::Loop(l) = s { check(&l.body, DimSet::EMPTY, l) } else { true })
+    // a member of which another launch has stored the lower moments cannot move
+    fn whole(l: &Loop) -> bool {
+        l.states.iter().all(|s| s.members.iter().all(|m| s.tower_to(m).len() == m.moment as usize + 1))
+    }
+    !part.body.is_empty() && part.body.iter().all(|s| if let Statement::Loop(l) = s { whole(l) && check(&l.body, DimSet::EMPTY, l) } else { true })
 }
 
 /// Whether a frame of moments is found again, without its members, beside launches that have them. Where it lies depends on how a loop is divided: what is

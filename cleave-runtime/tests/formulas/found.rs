@@ -150,3 +150,41 @@ fn a_mask_of_a_factor_that_is_a_sum_along_the_same_axis_bounds_no_loop() {
 fn a_greatest_that_sees_nothing_is_no_0() {
     holds("(x: Tensor<f32, A, B>, y: Tensor<f32, A>, n: i32) -> Tensor<f32> { sum::<A>(y * max(max::<B>(mask(x, index::<A>() < n)), -4.0)) }")
 }
+
+#[test]
+fn a_variance_of_what_is_made_of_a_variance_counts_for_itself() {
+    holds("(x: Tensor<f32, A, B>, y: Tensor<f32, A, B>) -> Tensor<f32, A> { var::<B>(3 * tanh(min(0.25 * x + 0.5 * y, var::<B>(3 * tanh(x))))) }");
+    holds(
+        "(x: Tensor<f32, A, B>, y: Tensor<f32, A, B>, len: Tensor<i32, A>) -> (Tensor<f32, A>, Tensor<f32, A>) {
+            let v = var::<B>(mask(x, index::<B>() < len));
+            (var::<B>(mask(min(y, v), index::<B>() < len)), var::<B>(mask(y, index::<B>() < len)))
+        }",
+    )
+}
+
+#[test]
+fn a_function_of_what_cancels_is_as_small_as_rounding_makes_it() {
+    holds("(x: Tensor<f32, A>, y: Tensor<f32, B>) -> Tensor<f32, B> { tanh(y - sum::<A>(softmax::<A>(x) * y)) }")
+}
+
+#[test]
+fn two_variances_of_one_loop_count_each_for_itself() {
+    holds(
+        "(x: Tensor<f32, A, C>, y: Tensor<f32, B, C>) -> (Tensor<f32, A, B>, Tensor<f32, B>) {
+            let v = var::<C>(3 * tanh(y));
+            (var::<C>(3 * tanh(x)) * v, v)
+        }",
+    )
+}
+
+#[test]
+fn a_count_that_is_stored_for_later_launches_is_still_carried_with_its_moments() {
+    for mask in ["index::<B>() != n", "index::<B>() < 3 * n || index::<B>() % 2 == n"] {
+        holds(&format!(
+            "(x: Tensor<f32, B>, y: Tensor<f32, A, B, C>, n: i32) -> (Tensor<f32, A>, Tensor<f32, B, A>) {{
+                let v = var::<B>(mask(3 * tanh(x), {mask}));
+                (var::<B>(3 * tanh(v / (1 + square(x)))) * max(max::<(B, C)>(y), -4.0), sum::<C>(softmax::<C>(y)) * v)
+            }}"
+        ))
+    }
+}
