@@ -5,7 +5,8 @@
 //! the source only where the assumption holds. So it is looked at in debug builds.
 use crate::axis::{AxisId, AxisSet};
 use crate::dtype::{DType, Element};
-use crate::graph::{Access, Function, Graph, NodeId, Op, Store};
+use crate::graph::{Access, Graph, NodeId, Op, Store};
+use crate::magnitude::magnitude;
 use crate::oracle::{self, Elements};
 use crate::rational::Rational;
 use serde::{Deserialize, Serialize};
@@ -121,44 +122,4 @@ impl fmt::Display for Assumption {
 
 fn agree(left: f64, right: f64, bound: f64) -> bool {
     left == right || left.is_nan() && right.is_nan() || (left - right).abs() <= bound
-}
-
-/// The term with every leaf and coefficient by its absolute value: the size of the numbers that a value was made of. What stands under a division
-/// or in a function keeps its value.
-fn magnitude(g: &mut Graph, x: NodeId, known: &mut HashMap<NodeId, NodeId>) -> NodeId {
-    if let Some(m) = known.get(&x) {
-        return *m;
-    }
-    let (op, operands) = (g.op(x).clone(), g.operands(x).to_vec());
-    let size = |r: Rational| if r.is_negative() { r.neg().unwrap_or(r) } else { r };
-    let mut below = |g: &mut Graph, i: usize| magnitude(g, operands[i], known);
-    let m = match op {
-        Op::Size(_) | Op::Index(_) | Op::Predicate(_) | Op::Frame(..) => x,
-        Op::Number(r) => g.number(size(r)),
-        Op::Apply(Function::Round(_)) => below(g, 0),
-        Op::Input { .. } | Op::Apply(_) => g.apply(Function::Abs, x),
-        Op::Product(exponents) => {
-            let factor = |(i, e): (usize, &i8)| (if *e > 0 { below(g, i) } else { g.apply(Function::Abs, operands[i]) }, *e);
-            let factors: Vec<(NodeId, i8)> = exponents.iter().enumerate().map(factor).collect();
-            g.product(&factors)
-        }
-        Op::Linear(coefficients, constant) => {
-            let addends: Vec<(Rational, NodeId)> = coefficients.iter().enumerate().map(|(i, k)| (size(*k), below(g, i))).collect();
-            g.linear(&addends, size(constant))
-        }
-        Op::Greatest => {
-            let all: Vec<NodeId> = (0..operands.len()).map(|i| below(g, i)).collect();
-            g.greatest(&all)
-        }
-        Op::Sum(axes) => {
-            let inner = below(g, 0);
-            g.sum(axes, inner)
-        }
-        Op::Maximum(axes) => {
-            let inner = below(g, 0);
-            g.maximum(axes, inner, &operands[1..])
-        }
-    };
-    known.insert(x, m);
-    m
 }

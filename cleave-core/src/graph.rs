@@ -2,6 +2,7 @@
 //!
 //! Nodes stand in topological order (operands before users) and are hash-consed by the constructors, which put products
 //! and linear forms in a normal form: flat, sorted, coefficients and constants merged. Nothing here knows a composite.
+use crate::absence::Absence;
 use crate::axis::{AxisId, AxisSet};
 use crate::dtype::Element;
 use crate::frame::Frame;
@@ -183,6 +184,8 @@ pub struct Input {
     pub extent: Option<AxisId>,
     /// `Some(n)`: what node `n` of the algorithm's graph stores between launches, f32.
     pub workspace: Option<NodeId>,
+    /// What is known of a workspace where predicates hold nowhere.
+    pub absence: Option<Absence>,
 }
 
 /// A declared result. It is written by one store for each combination of its constant factors.
@@ -318,7 +321,7 @@ impl Graph {
         AxisId(self.axes.len() as u8 - 1)
     }
     pub fn add_input(&mut self, name: &str, element: Element, storage: Access) -> InputId {
-        self.inputs.push(Input { name: name.into(), element, storage, positive: false, extent: None, workspace: None });
+        self.inputs.push(Input { name: name.into(), element, storage, positive: false, extent: None, workspace: None, absence: None });
         InputId(self.inputs.len() as u32 - 1)
     }
     pub fn add_output(&mut self, name: &str, element: Element, storage: Access, stores: Vec<Store>) {

@@ -4,6 +4,7 @@
 //! [`Graph`](graph::Graph) over named [axes](axis); an [`Algorithm`](kernel::Algorithm) is an equal graph with symbolic
 //! [costs](cost); a [`Program`](tile::Program) gives roles to its axes; a [`Plan`](plan) is an entry of the menu and
 //! a split for concrete extents.
+pub mod absence;
 pub mod assumption;
 pub mod axis;
 pub mod choose;
@@ -16,6 +17,7 @@ pub mod extent;
 pub mod frame;
 pub mod graph;
 pub mod kernel;
+pub mod magnitude;
 pub mod oracle;
 pub mod plan;
 pub mod predicate;

@@ -83,6 +83,22 @@ fn the_entropy_of_logits_far_from_zero_does_not_cancel_in_one_pass() {
     does_not_cancel(&kernel(ENTROPY))
 }
 
+const FILLED_ENTROPY: &str = "#[kernel] fn filled_entropy(x: Tensor<f32, M, N>, len: Tensor<i32, M>) -> Tensor<f32, M> {
+    let s = mask(x, index::<N>() < len);
+    -sum::<N>(softmax::<N>(s) * log_softmax::<N>(s))
+}";
+const CAUSAL_ENTROPY: &str = "#[kernel] fn causal_entropy(x: Tensor<f32, M, N>) -> Tensor<f32, M> {
+    let p = softmax::<N>(mask(x, index::<N>() <= 7 * index::<M>()));
+    -sum::<N>(p * log(p))
+}";
+
+#[test]
+fn masked_entropies_of_logits_far_from_zero_do_not_cancel_in_one_pass() {
+    for text in [FILLED_ENTROPY, CAUSAL_ENTROPY] {
+        does_not_cancel(&kernel(text))
+    }
+}
+
 const FILLED: &str = "#[kernel] fn filled(x: Tensor<f32, M, N>, len: Tensor<i32, M>) -> Tensor<f32, M> { var::<N>(mask(x, index::<N>() < len)) }";
 const WINDOW: &str = "#[kernel] fn window(x: Tensor<f32, N>, width: i32, m: Extent<M>) -> (Tensor<f32, M>, Tensor<f32, M>) {
     let near = mask(x, index::<N>() <= index::<M>() && index::<M>() - index::<N>() < width);

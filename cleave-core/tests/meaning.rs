@@ -190,3 +190,21 @@ fn a_renamed_axis_is_another_reading() {
     }
     assert_close(&outputs[0], &want);
 }
+
+#[test]
+fn a_factor_of_0_wins_over_the_logarithm_of_nothing_and_over_what_divides_by_it() {
+    let text = "#[kernel] fn totals(x: Tensor<f32, M, N>, len: Tensor<i32, M>) -> (Tensor<f32, M>, Tensor<f32, M>, Tensor<f32, M>) {
+        let s = mask(x, index::<N>() < len);
+        let z = sum::<N>(exp(s));
+        (z * log(z), z * log(z) / z, -sum::<N>(softmax::<N>(s) * log_softmax::<N>(s)))
+    }";
+    let x = tensor(1, [3, 4]);
+    let outputs = run(&kernel(text), &[("x", x.clone()), ("len", integers([2, 0, 4]))]);
+    let z: Vec<f64> = [2, 0, 4].iter().zip(x.values.chunks(4)).map(|(n, r)| r[..*n].iter().map(|v| v.exp()).sum()).collect();
+    let or_0 = |v: f64| if v.is_nan() { 0.0 } else { v };
+    assert_close(&outputs[0], &z.iter().map(|z| or_0(z * z.ln())).collect::<Vec<_>>());
+    assert_close(&outputs[1], &z.iter().map(|z| or_0(z * z.ln() / z)).collect::<Vec<_>>());
+    let entropy = |(n, r, z): (usize, &[f64], f64)| r[..n].iter().map(|v| v.exp() / z).map(|p| -p * p.ln()).sum::<f64>();
+    let rows = [2, 0, 4].into_iter().zip(x.values.chunks(4)).zip(&z).map(|((n, r), z)| entropy((n, r, *z)));
+    assert_close(&outputs[2], &rows.collect::<Vec<_>>())
+}

@@ -8,6 +8,7 @@ use crate::axis::AxisSet;
 use crate::dtype::{DType, Element};
 use crate::extent;
 use crate::graph::Graph;
+use crate::magnitude::magnitudes;
 use crate::oracle::{self, Tensor};
 
 /// An algorithm that is not equal to its source: some rule is wrong.
@@ -49,14 +50,18 @@ pub struct Sample {
     extents: Vec<i64>,
     inputs: Vec<Tensor>,
     wanted: Vec<Tensor>,
+    /// The greatest magnitude of what each output was summed of.
+    terms: Vec<f64>,
     tolerance: f64,
 }
 
 /// Errors relative to the largest magnitude of an output that count as rounding; and where inputs meet assumptions no better than this allows.
 const TOLERANCE: f64 = 1e-9;
 const MET: f64 = 1e-6;
-/// Outputs below this are compared by their difference alone.
-const NOISE: f64 = 1e-3;
+/// What rounding makes of a sum that cancels, relative to the magnitude of its terms.
+const ROUNDING: f64 = 1e-13;
+/// Outputs below this are compared by their difference alone: inputs are of size 1, and a function of what cancels tells nothing of its terms.
+const NOISE: f64 = 1e-5;
 /// Samples for a kernel.
 const SAMPLES: u64 = 4;
 /// Extents go from 1 to this, as far as no term has more elements than [`ELEMENTS`].
@@ -128,28 +133,39 @@ fn draw_inputs(source: &Graph, extents: &[i64], random: &mut Random) -> Vec<Tens
     source.inputs.iter().map(tensor).collect()
 }
 
+impl Sample {
+    fn new(source: &Graph, sizes: &Graph, extents: Vec<i64>, inputs: Vec<Tensor>, tolerance: f64) -> Sample {
+        let wanted = oracle::evaluate(source, &extents, &inputs);
+        let terms = oracle::evaluate(sizes, &extents, &inputs).iter().map(greatest).collect();
+        Sample { extents, inputs, wanted, terms, tolerance }
+    }
+}
+
+/// The greatest magnitude among the numbers of a tensor.
+fn greatest(tensor: &Tensor) -> f64 {
+    tensor.values.iter().filter(|v| v.is_finite()).fold(0.0, |m, v| m.max(v.abs()))
+}
+
 /// Samples of a source, the same for the same seed.
 pub fn samples(source: &Graph, seed: u64) -> Vec<Sample> {
+    let sizes = magnitudes(source);
     let sample = |i: u64| {
         let mut random = Random(seed.wrapping_mul(SAMPLES).wrapping_add(i));
         let extents = draw_extents(source, LARGEST, ELEMENTS, &mut random);
         let inputs = draw_inputs(source, &extents, &mut random);
-        let wanted = oracle::evaluate(source, &extents, &inputs);
-        Sample { extents, inputs, wanted, tolerance: TOLERANCE }
+        Sample::new(source, &sizes, extents, inputs, TOLERANCE)
     };
     (0..SAMPLES).map(sample).collect()
 }
 
 /// Samples on which assumptions hold, the same for the same seed; none if no such inputs were found.
 pub fn samples_meeting(source: &Graph, assumptions: &[&Assumption], seed: u64) -> Vec<Sample> {
+    let sizes = magnitudes(source);
     let sample = |i: u64| {
         let mut random = Random(seed.wrapping_mul(DRAWS).wrapping_add(i));
         let extents = draw_extents(source, SMALLEST, FEWEST, &mut random);
         let mut inputs = draw_inputs(source, &extents, &mut random);
-        meet(assumptions, &extents, &mut inputs).then(|| {
-            let wanted = oracle::evaluate(source, &extents, &inputs);
-            Sample { extents, inputs, wanted, tolerance: MET }
-        })
+        meet(assumptions, &extents, &mut inputs).then(|| Sample::new(source, &sizes, extents, inputs, MET))
     };
     (0..DRAWS).filter_map(sample).take(SAMPLES as usize).collect()
 }
@@ -160,10 +176,9 @@ pub fn difference(samples: &[Sample], graph: &Graph) -> Option<Difference> {
     samples.iter().find_map(|sample| {
         let found = oracle::evaluate(graph, &sample.extents, &sample.inputs);
         found.iter().zip(&sample.wanted).enumerate().find_map(|(output, (found, wanted))| {
-            // inputs are of size 1: what is far below is the noise of a cancelled sum
-            let scale = wanted.values.iter().filter(|v| v.is_finite()).fold(NOISE, |m, v| m.max(v.abs()));
+            let bound = (sample.tolerance * greatest(wanted).max(NOISE)).max(ROUNDING * sample.terms[output]);
             let differs = |(f, w): (&f64, &f64)| {
-                let near = f == w || w.is_nan() || (f - w).abs() <= sample.tolerance * scale;
+                let near = f == w || w.is_nan() || (f - w).abs() <= bound;
                 (!near).then(|| Difference { output, wanted: *w, found: *f, extents: sample.extents.clone() })
             };
             found.values.iter().zip(&wanted.values).find_map(differs)

@@ -129,6 +129,7 @@ impl Display for Guard {
             Guard::RootOf(e, v) => write!(f, "{e} is even or {v} >= 0"),
             Guard::InverseOf(e, v) => write!(f, "{e} > 0 or {v} is no predicate"),
             Guard::DivisorOf(e, v) => write!(f, "{e} > 0 or {v} is not 0"),
+            Guard::DividendOf(e, v) => write!(f, "{e} < 0 or {v} is not 0"),
             Guard::HasValue(v) => write!(f, "{v}.. has a value"),
             Guard::Boolean(v) => write!(f, "{v} is 0 or 1"),
             Guard::Single(v) => write!(f, "{v} has extent 1"),

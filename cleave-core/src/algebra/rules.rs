@@ -195,6 +195,18 @@ pub const TABLE: &[Row] = &[
         guards: &[G::NonNegative('x'), G::NoPredicate('x'), G::DivisorOf('e', 'x')],
         ..row("log of a product", Apply(Log, &Product(&[F::Every('t', &X, P::Any('e'))])), Linear(&[A::Every('t', K::HalfOf('e'), &Apply(Log, &X))]))
     },
+    Row {
+        guards: &[G::NonNegative('x'), G::DividendOf('e', 'x')],
+        ..row("log of a quotient", Apply(Log, &Product(&[F::Every('t', &X, P::Any('e'))])), Linear(&[A::Every('t', K::HalfOf('e'), &Apply(Log, &X))]))
+    },
+    Row {
+        guards: &[G::Boolean('p')],
+        ..row(
+            "log under its predicate",
+            Product(&[F::One(Any('p'), P::Is(2)), F::One(Apply(Log, &Product(&[F::One(Any('p'), P::Is(2)), F::Many('x')])), P::Is(2)), F::Many('r')]),
+            Product(&[F::One(Any('p'), P::Is(2)), F::One(Apply(Log, &Product(&[F::Many('x')])), P::Is(2)), F::Many('r')]),
+        )
+    },
     row(
         "sigmoid",
         Apply(Sigmoid, &X),

@@ -142,6 +142,8 @@ pub enum Guard {
     InverseOf(Var, Var),
     /// The power is positive, or the term is not zero.
     DivisorOf(Var, Var),
+    /// The power is negative, or the term is not zero.
+    DividendOf(Var, Var),
     /// Members of negative power are not zero, those under a root not negative: no 0 beside the multiset hides that it has no value.
     HasValue(Var),
     /// 0 or 1. Of no term that the search knows.

@@ -45,7 +45,7 @@ fn variables(guard: &Guard) -> [Var; 2] {
         | Guard::HasValue(v)
         | Guard::Boolean(v)
         | Guard::Single(v) => [*v, *v],
-        Guard::RootOf(v, w) | Guard::InverseOf(v, w) | Guard::DivisorOf(v, w) => [*v, *w],
+        Guard::RootOf(v, w) | Guard::InverseOf(v, w) | Guard::DivisorOf(v, w) | Guard::DividendOf(v, w) => [*v, *w],
     }
 }
 
@@ -71,6 +71,7 @@ fn holds(snapshot: &Snapshot, guard: &Guard, outer: &Env, inner: &Env) -> bool {
         Guard::RootOf(e, x) => power(e) % 2 == 0 || all(x, &|d| d.nonnegative),
         Guard::InverseOf(e, x) => power(e) > 0 || all(x, &|d| !d.predicate),
         Guard::DivisorOf(e, x) => power(e) > 0 || all(x, &|d| d.nonzero),
+        Guard::DividendOf(e, x) => power(e) < 0 || all(x, &|d| d.nonzero),
         Guard::Boolean(v) => all(v, &|d| d.predicate),
         Guard::Single(_) => false,
         Guard::HasValue(v) => match get(v) {

@@ -2,6 +2,7 @@
 //! computed, and exponentials folded to one multiply-add.
 use super::code::literal;
 use super::part::{Context, Site};
+use crate::absence::overruled;
 use crate::dtype::DType;
 use crate::graph::{Access, Function, InputId, NodeId, Op};
 use crate::tile::{DimId, DimSet};
@@ -76,12 +77,14 @@ impl Context<'_> {
             let n = if e % 2 == 0 { e / 2 } else { e };
             vec![x; n as usize].join(" * ")
         };
-        let (mut conditions, mut numerator, mut denominator) = (vec![], vec![], vec![]);
-        for (x, e) in operands.iter().zip(exponents) {
+        let factors: Vec<(NodeId, i8)> = operands.iter().copied().zip(exponents.iter().copied()).collect();
+        let overruled = overruled(&self.part.graph, &self.known, &factors);
+        let (mut conditions, mut numerator, mut infinite, mut denominator) = (vec![], vec![], vec![], vec![]);
+        for ((x, e), overruled) in factors.iter().zip(overruled) {
             if matches!(self.part.graph.op(*x), Op::Predicate(_)) && *e > 0 && site.value(*x).is_none() {
                 conditions.push(format!("({})", self.condition(site, *x)))
             } else if *e > 0 {
-                numerator.push(power(self.element(site, *x), *e))
+                if overruled { &mut infinite } else { &mut numerator }.push(power(self.element(site, *x), *e))
             } else if *e == -1 {
                 denominator.push(format!("cleave::reciprocal_root({})", self.element(site, *x)))
             } else {
@@ -93,12 +96,9 @@ impl Context<'_> {
             1 => v[0].clone(),
             _ => format!("({})", v.join(" * ")),
         };
-        let has_numerator = !numerator.is_empty();
-        let product = match (has_numerator, denominator.is_empty()) {
-            (_, true) => join(numerator),
-            (false, false) => join(denominator),
-            (true, false) => format!("cleave::quotient({}, {})", join(numerator), join(denominator)),
-        };
+        // what is 0 wins over all that follows: first what is a number, then what may be infinite, last reciprocals
+        let parts: Vec<String> = [numerator, infinite, denominator].into_iter().filter(|v| !v.is_empty()).map(join).collect();
+        let product = parts.into_iter().rev().reduce(|rest, x| format!("cleave::quotient({x}, {rest})")).unwrap_or("1.0f".into());
         if conditions.is_empty() { product } else { format!("({} ? {product} : 0.0f)", conditions.join(" && ")) }
     }
     /// A linear form over the terms of an expression: `(numbers and scalars, the other factor)`, and a constant. Looks through

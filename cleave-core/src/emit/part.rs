@@ -1,6 +1,7 @@
 //! What every placement of a part shares: names, words, positions, offsets, conditions, and the part's frame
 //! (prelude with the grid's position, split protocol). The text of a part is one device function.
 use super::code::{Words, identifier};
+use crate::absence::{Absence, absences};
 use crate::axis::AxisId;
 use crate::dtype::DType;
 use crate::graph::{Access, Factor, InputId, NodeId, Op};
@@ -23,6 +24,8 @@ pub struct Context<'a> {
     pub words: &'a Words,
     /// Outputs of the kernel itself; the further ones are workspaces.
     pub outputs: usize,
+    /// What is known of every node where predicates hold nowhere.
+    pub known: Vec<Absence>,
     names: RefCell<HashMap<String, String>>,
     /// Declarations at the head of the part, after the words and the grid position: `(name, text)`.
     hoisted: RefCell<BTreeMap<String, String>>,
@@ -64,7 +67,8 @@ pub trait Site {
 
 impl<'a> Context<'a> {
     pub fn new(part: &'a Part, number: u32, types: &'a [DType], tiles: &'a [u32], words: &'a Words, outputs: usize) -> Self {
-        Context { part, number, types, tiles, words, outputs, names: Default::default(), hoisted: Default::default(), grouped: Cell::new(0) }
+        let known = absences(&part.graph);
+        Context { part, number, types, tiles, words, outputs, known, names: Default::default(), hoisted: Default::default(), grouped: Cell::new(0) }
     }
     /// A name for `what` (a key that tells things apart) as close to `wanted` as no other thing has.
     pub fn name(&self, what: &str, wanted: &str) -> String {

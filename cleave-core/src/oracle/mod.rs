@@ -180,15 +180,16 @@ impl<'a, E: Elements> Run<'a, E> {
         if operands.iter().any(hidden) {
             return Wide::ZERO;
         }
-        let part = |wanted: fn(i8) -> bool| {
-            let factors = operands.iter().zip(exponents).filter(|f| wanted(*f.1));
-            factors.fold(Wide::from(1.0), |p, (o, e)| p * self.value(*o, index).power(e.abs()))
-        };
-        let numerator = part(|e| e > 0);
-        if exponents.iter().all(|e| *e > 0) {
-            return numerator;
+        let (mut numerator, mut denominator) = (Wide::from(1.0), Wide::from(1.0));
+        for (o, e) in operands.iter().zip(exponents) {
+            let x = self.value(*o, index);
+            if *e > 0 && x.is_zero() {
+                return Wide::ZERO;
+            }
+            let side = if *e > 0 { &mut numerator } else { &mut denominator };
+            *side = *side * x.power(e.abs())
         }
-        if numerator.is_zero() { Wide::ZERO } else { numerator * part(|e| e < 0).recip() }
+        if exponents.iter().all(|e| *e > 0) { numerator } else { numerator * denominator.recip() }
     }
     fn reduce(&self, axes: AxisSet, index: &[i64], start: Wide, mut step: impl FnMut(Wide, &[i64]) -> Wide) -> Wide {
         let mut result = start;

@@ -96,12 +96,24 @@ fn holds_in(guard: &Guard, scopes: &[&Bindings], forms: &mut Forms) -> Result<bo
         Guard::RootOf(e, v) => Ok(power(*e) % 2 == 0 || every(*v, always, |s| s.0)?),
         Guard::InverseOf(e, v) => Ok(power(*e) > 0 || no_predicate(*v, scopes, forms)?),
         Guard::DivisorOf(e, v) => Ok(power(*e) > 0 || every(*v, always, |s| s.1)?),
-        Guard::Boolean(_) | Guard::Single(_) => Ok(false),
+        Guard::DividendOf(e, v) => Ok(power(*e) < 0 || every(*v, always, |s| s.1)?),
+        Guard::Boolean(v) => boolean(*v, scopes, forms),
+        Guard::Single(_) => Ok(false),
         Guard::HasValue(v) => {
             let divides = every(*v, |e| e < 0, |s| s.1)?;
             Ok(divides && every(*v, |e| e % 2 != 0, |s| s.0)?)
         }
     }
+}
+
+fn boolean(v: Var, scopes: &[&Bindings], forms: &mut Forms) -> Result<bool, Gap> {
+    for (x, _) in get(v, scopes).map(members).unwrap_or_default() {
+        let form = forms.form(x)?;
+        if !form.as_base().is_some_and(|b| forms.is_predicate(b)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn no_predicate(v: Var, scopes: &[&Bindings], forms: &mut Forms) -> Result<bool, Gap> {

@@ -79,6 +79,10 @@ impl Denoter<'_> {
                 let up = positive_power(&Exponent::symbol(self.atom(*e, "", scope)?));
                 Ok(up.or(self.fact(*x, scope, |x| zero(x).not(), false)?))
             }
+            Guard::DividendOf(e, x) => {
+                let down = positive_power(&Exponent::symbol(self.atom(*e, "", scope)?)).not();
+                Ok(down.or(self.fact(*x, scope, |x| zero(x).not(), false)?))
+            }
             Guard::Boolean(v) => {
                 let x = Poly::atom(self.atom(*v, "", scope)?);
                 let less = self.normal.add(&x, &Poly::number(Rational::MINUS_ONE));

@@ -133,6 +133,7 @@ impl Instance {
             Guard::RootOf(e, v) => power(e) % 2 == 0 || every(v, &|x| x >= 0.0),
             Guard::InverseOf(e, v) => power(e) > 0 || plain(v),
             Guard::DivisorOf(e, v) => power(e) > 0 || every(v, &|x| x != 0.0),
+            Guard::DividendOf(e, v) => power(e) < 0 || every(v, &|x| x != 0.0),
             Guard::Boolean(v) => every(v, &|x| x == 0.0 || x == 1.0),
             Guard::Single(v) => place(&Place::Axes(*v)).iter().all(|a| self.extents[a.0 as usize] == 1),
             Guard::HasValue(v) => match get(v) {

@@ -99,6 +99,11 @@ impl Normal {
     }
     /// One monomial of powers of bases, with its coefficient.
     fn product(&mut self, factors: Vec<(Base, Exponent)>) -> Poly {
+        if let Some((at, log)) = self.under_its_predicate(&factors) {
+            let log = self.power(&log, &factors[at].1);
+            let rest = self.product([&factors[..at], &factors[at + 1..]].concat());
+            return self.mul(&rest, &log);
+        }
         let mut merged = BTreeMap::new();
         let mut exponent = Poly::zero();
         for (base, power) in factors {
@@ -119,6 +124,18 @@ impl Normal {
             self.insert(&mut all, base, power)
         }
         Poly(BTreeMap::from([(Monomial(all), k)]))
+    }
+    /// The place of a logarithm beside a predicate that is a factor within it, and the logarithm without: where the predicate is 0 so is the product.
+    fn under_its_predicate(&mut self, factors: &[(Base, Exponent)]) -> Option<(usize, Poly)> {
+        let facts = self.facts.as_ref()?;
+        let predicates: Vec<&Base> = factors.iter().filter(|f| f.1.constant().is_some_and(|n| n > 0) && facts.is_predicate(&f.0)).map(|f| &f.0).collect();
+        let (at, rest) = factors.iter().enumerate().find_map(|(i, (base, _))| {
+            let Base::Log(inner) = base else { return None };
+            let (m, k) = inner.monomial().filter(|(m, _)| m.0.keys().any(|b| predicates.contains(&b)))?;
+            let rest = Monomial(m.0.iter().filter(|(b, _)| !predicates.contains(b)).map(|(b, e)| (b.clone(), e.clone())).collect());
+            Some((i, Poly(BTreeMap::from([(rest, k)]))))
+        })?;
+        Some((at, self.log(&rest)))
     }
     /// One more factor of a monomial.
     pub(super) fn insert(&mut self, all: &mut BTreeMap<Base, Exponent>, base: Base, power: Exponent) {
@@ -244,6 +261,14 @@ impl Normal {
         let Some((m, k)) = p.monomial().filter(|(m, k)| !lone && !k.is_negative() && !m.0.is_empty()) else {
             return Poly::base(Base::Log(p.clone()));
         };
+        // a 0 above a divisor that may be 0 too: the logarithm is -inf, and no difference of two
+        let nonzero = |b: &Base| self.facts.as_ref().is_some_and(|f| f.imply(&Condition::NonZero(Poly::base(b.clone()))));
+        let mut down = m.0.iter().filter(|(_, e)| e.constant().is_some_and(|n| n < 0)).map(|(b, _)| b);
+        let mut up = m.0.iter().filter(|(_, e)| e.constant().is_none_or(|n| n > 0)).map(|(b, _)| b);
+        let full = up.all(nonzero);
+        if self.facts.is_some() && !full && !down.all(nonzero) {
+            return Poly::base(Base::Log(p.clone()));
+        }
         let mut total = if k.is_one() { Poly::zero() } else { Poly::base(Base::Log(Poly::number(k))) };
         for (base, power) in &m.0 {
             let half = self.half_of(power);
@@ -260,7 +285,13 @@ impl Normal {
                 _ => {
                     let inner = if let Base::Poly(p) = base { p.clone() } else { Poly::base(base.clone()) };
                     let up = power.constant().is_some_and(|n| n > 0);
-                    self.need(if up { Condition::InLogarithm(inner.clone()) } else { Condition::NonZero(inner.clone()) });
+                    if up {
+                        self.need(Condition::InLogarithm(inner.clone()))
+                    } else {
+                        // of 1/0 there is no logarithm, nor of 0 a negative
+                        let fine = self.facts.is_some() && full;
+                        self.need(if fine { Condition::NonNegative(inner.clone()) } else { Condition::NonZero(inner.clone()) })
+                    }
                     Poly::base(Base::Log(inner))
                 }
             };

@@ -382,7 +382,11 @@ impl<'a> Script<'a> {
                 // by those of its addends, and of what they are multiples of: the solver never meets an exponent
                 facts.extend(self.exponential(p, &this, &own))
             }
-            Base::Log(_) | Base::Apply(Function::Tanh | Function::Sigmoid | Function::Exp | Function::Log | Function::Round(_), _) => {}
+            Base::Log(p) => {
+                let p = self.poly(p, &own);
+                facts.push(format!("(=> (= {p} 1.0) (= {this} 0.0))"))
+            }
+            Base::Apply(Function::Tanh | Function::Sigmoid | Function::Exp | Function::Log | Function::Round(_), _) => {}
             Base::Apply(Function::Abs, p) => {
                 let p = self.poly(p, &own);
                 facts.push(format!("(= {this} (ite (>= {p} 0.0) {p} (- {p})))"))

@@ -103,15 +103,24 @@ impl Builder<'_> {
             Item::Store { .. } => 0.0,
         }
     }
-    /// Predicates outside of which a reduction has nothing to add.
-    fn guards(&self, node: NodeId) -> BTreeSet<NodeId> {
+    /// Predicates along a dim outside of which a reduction has nothing to add.
+    fn guards(&self, reduction: NodeId, dim: DimId) -> BTreeSet<NodeId> {
+        let operands = self.graph().operands(reduction);
+        let all = match self.graph().op(reduction) {
+            Op::Sum(_) => self.hiding(operands[0], dim),
+            Op::Maximum(_) | Op::Frame(..) => operands[1..].iter().copied().collect(),
+            _ => BTreeSet::new(),
+        };
+        all.into_iter().filter(|p| self.node_dims[p.index()].contains(dim)).collect()
+    }
+    /// Predicates without which a value is 0. Those of a sum along the dim speak of other positions than the value does.
+    fn hiding(&self, node: NodeId, dim: DimId) -> BTreeSet<NodeId> {
         let operands = self.graph().operands(node);
         match self.graph().op(node) {
             Op::Predicate(_) => [node].into(),
-            Op::Product(exponents) => operands.iter().zip(exponents).filter(|f| *f.1 > 0).flat_map(|f| self.guards(*f.0)).collect(),
-            Op::Sum(_) => self.guards(operands[0]),
-            Op::Linear(_, constant) if operands.len() == 1 && constant.is_zero() => self.guards(operands[0]),
-            Op::Maximum(_) | Op::Frame(..) => operands[1..].iter().copied().collect(),
+            Op::Product(exponents) => operands.iter().zip(exponents).filter(|f| *f.1 > 0).flat_map(|f| self.hiding(*f.0, dim)).collect(),
+            Op::Sum(axes) if !dims_of(self.dims, *axes).contains(dim) => self.hiding(operands[0], dim),
+            Op::Linear(_, constant) if operands.len() == 1 && constant.is_zero() => self.hiding(operands[0], dim),
             _ => BTreeSet::new(),
         }
     }
@@ -260,7 +269,7 @@ impl Builder<'_> {
     /// The union of what the members can reach; a member that nothing guards, as a store, makes the loop visit every tile.
     fn domain(&self, items: &[Item], dim: DimId) -> Vec<Vec<NodeId>> {
         let guards = |item: &Item| match item {
-            Item::Node(n) => self.guards(*n).into_iter().filter(|p| self.node_dims[p.index()].contains(dim)).collect(),
+            Item::Node(n) => self.guards(*n, dim).into_iter().collect(),
             Item::Store { .. } => vec![],
         };
         let mut domain: Vec<Vec<NodeId>> = items.iter().map(guards).collect();

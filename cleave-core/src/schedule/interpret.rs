@@ -152,7 +152,7 @@ impl<'a> Block<'a> {
                 self.at[d] = Some(Span::new(0, dim.axes.iter().map(|a| self.extent(*a)).product()))
             }
             self.counts.blocks += 1;
-            return self.body(&part.body, &mut Carried::new(), true);
+            return self.body(&part.body, &[], &mut Carried::new(), true);
         };
         let (extent, tile) = (part.extent(dim, self.extents), self.tile(dim));
         for start in (0..extent).step_by(tile as usize) {
@@ -227,7 +227,8 @@ impl<'a> Block<'a> {
 
     // ---- statements ----------------------------------------------------------------------------------------
 
-    fn body(&mut self, body: &[Statement], carried: &mut Carried, top: bool) {
+    /// `states`: those of the loop around.
+    fn body(&mut self, body: &[Statement], states: &[State], carried: &mut Carried, top: bool) {
         for (i, s) in body.iter().enumerate() {
             match s {
                 Statement::Load { node, view_of } => {
@@ -239,7 +240,7 @@ impl<'a> Block<'a> {
                 Statement::Map { node } => self.map(*node),
                 Statement::Recall { node, dim } => self.values[node.index()] = self.kept[&(*node, self.span(*dim))].clone(),
                 Statement::Reduce { node, over } => self.values[node.index()] = self.reduce(*node, *over),
-                Statement::Rebase { frame } => self.rebase(*frame, carried),
+                Statement::Rebase { frame } => self.rebase(*frame, states, carried),
                 Statement::Fold { node, over } => {
                     let tile = self.reduce(*node, *over);
                     let is_maximum = matches!(self.graph().op(*node), Op::Maximum(_));
@@ -306,7 +307,7 @@ impl<'a> Block<'a> {
         let table = |t: &Table| self.element(t.input.index(), &t.access, &index) as i64;
         self.held.contains(&node) || self.graph().predicate(*p).holds(&index, &|a| self.extent(a), &table)
     }
-    /// A predicate that is 0 hides the rest; a numerator of 0 wins over the denominator.
+    /// A predicate that is 0 hides the rest; a factor of 0 wins over what is infinite and over the denominator.
     fn product(&self, operands: &[NodeId], exponents: &[i8], offset: &[i64]) -> f64 {
         let hidden = |o: &NodeId| matches!(self.graph().op(*o), Op::Predicate(_)) && self.value(*o, offset) == 0.0;
         if operands.iter().any(hidden) {
@@ -318,6 +319,9 @@ impl<'a> Block<'a> {
             (0..times).fold(1.0, |p, _| self.round(p * base))
         };
         let factors = || operands.iter().zip(exponents);
+        if factors().any(|(o, e)| *e > 0 && self.value(*o, offset) == 0.0) {
+            return 0.0;
+        }
         let numerator = factors().filter(|f| *f.1 > 0).fold(1.0, |p, (o, e)| self.round(p * power(*e, self.value(*o, offset))));
         let denominator = factors().filter(|f| *f.1 < 0).fold(1.0, |p, (o, e)| self.round(p * power(-*e, self.value(*o, offset))));
         if exponents.iter().all(|e| *e > 0) {
@@ -383,11 +387,11 @@ impl<'a> Block<'a> {
         });
         tile
     }
-    fn rebase(&mut self, frame: NodeId, carried: &mut Carried) {
+    fn rebase(&mut self, frame: NodeId, states: &[State], carried: &mut Carried) {
         let row = self.row(frame);
         let tile = self.frame_of_tile(frame);
         let to: Vec<f64> = carried[&frame].iter().zip(tile).map(|(x, y)| row.merge(*x, y)).collect();
-        if let Some(state) = state_of(&self.part.body, frame) {
+        if let Some(state) = states.iter().find(|s| s.frame == Some(frame)) {
             self.transport(state, frame, carried, &to)
         }
         self.values[frame.index()] = self.usable(frame, &to)
@@ -459,7 +463,7 @@ impl<'a> Block<'a> {
                 self.counts.full += domain.is_full(span) as u64;
                 let outer = self.held.len();
                 self.held.extend(domain.full.iter().map(|f| f.0).filter(|p| domain.holds(*p, span)));
-                self.body(&the_loop.body, &mut carried, false);
+                self.body(&the_loop.body, &the_loop.states, &mut carried, false);
                 self.held.truncate(outer);
                 for &n in &the_loop.keep {
                     self.kept.insert((n, span), self.values[n.index()].clone());
@@ -484,13 +488,6 @@ fn positions(dims: DimSet) -> Vec<usize> {
 /// The greater of two; NaN if either is.
 fn greater(x: f64, y: f64) -> f64 {
     if x.is_nan() || y.is_nan() { f64::NAN } else { x.max(y) }
-}
-
-fn state_of(body: &[Statement], frame: NodeId) -> Option<&State> {
-    body.iter().find_map(|s| match s {
-        Statement::Loop(l) => l.states.iter().find(|s| s.frame == Some(frame)).or_else(|| state_of(&l.body, frame)),
-        _ => None,
-    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! accepts every extent. The scheduler gives roles and lifetimes; it never asks whether two terms are equal.
 //!
 //! [`elaborate`] puts frames into the graph, [`variants`] lists the choices that the graph leaves open, [`roles`] makes parts and
-//! dims of a choice, [`associate`] orders the factors of its products, [`build`] makes the statements, with [`levels`].
+//! dims of a choice, [`associate`] orders the factors of its products (with [`crate::absence`]), [`build`] makes the statements, with [`levels`].
 //! [`in_place`] takes apart programs that would read an input after they wrote over it; [`interpret`] runs a program slowly and plainly, for tests and for the screen of a build.
 pub mod associate;
 pub mod build;
@@ -15,6 +15,7 @@ pub mod towers;
 pub mod translate;
 pub mod variants;
 
+use crate::absence::absences;
 use crate::axis::{AxisId, AxisSet};
 use crate::dtype::{DType, Element};
 use crate::frame::{self, Gauge, Row};
@@ -90,7 +91,7 @@ pub fn program(algorithm: u32, framed: &Framed, variant: &Variant, bounds: &[(Ax
         // a cut that needs no other cut comes now; a frame and its members together
         let depends = |x: NodeId, y: NodeId| x != y && framed.graph.cone([x]).contains(&y) && framed.tower_of(x).is_none_or(|t| t.frame != y);
         let now: Vec<NodeId> = cuts.iter().copied().filter(|&x| !cuts.iter().any(|&y| depends(x, y))).collect();
-        let free = framed.graph.free();
+        let (free, known) = (framed.graph.free(), absences(&framed.graph));
         let mut launch = framed.clone();
         launch.graph.outputs.iter_mut().for_each(|o| o.stores.clear());
         for &n in &now {
@@ -101,7 +102,8 @@ pub fn program(algorithm: u32, framed: &Framed, variant: &Variant, bounds: &[(Ax
             launch.graph.outputs.push(Output { name: name.clone(), element, storage: access.clone(), stores, in_place: None });
             // later launches keep the output too, without a store, so that positions agree
             framed.graph.outputs.push(Output { name: name.clone(), element, storage: access.clone(), stores: vec![], in_place: None });
-            framed.graph.inputs.push(Input { name, element, storage: access, positive: false, extent: None, workspace: Some(n) });
+            let absence = Some(known[n.index()].clone());
+            framed.graph.inputs.push(Input { name, element, storage: access, positive: false, extent: None, workspace: Some(n), absence });
             program.workspaces.push(Workspace { axes })
         }
         program.launches.push(parts(&launch, variant));
@@ -209,7 +211,7 @@ fn name(program: &Program) -> String {
 }
 
 /// Whether there is an order of loops, and every reduction sees the whole of what it reduces: none runs along a dim of which a loop around it has bound a tile. An
-/// axis that is an output's and is reduced below other loops can ask for that.
+/// axis that is an output's and is reduced below other loops can ask for that. And every tower that a loop carries is whole.
 fn is_sound(part: &Part) -> bool {
     fn check(body: &[Statement], bound: DimSet, own: &Loop) -> bool {
         body.iter().all(|s| match s {
@@ -217,12 +219,16 @@ fn is_sound(part: &Part) -> bool {
             Statement::Fold { over, .. } => !over.intersects(bound),
             Statement::Loop(l) => {
                 let bound = bound.union(DimSet::of(own.dim));
-                !bound.contains(l.dim) && check(&l.body, bound, l)
+                !bound.contains(l.dim) && whole(l) && check(&l.body, bound, l)
             }
             _ => true,
         })
     }
-    !part.body.is_empty() && part.body.iter().all(|s| if let Statement::Loop(l) = s { check(&l.body, DimSet::EMPTY, l) } else { true })
+    // a member of which another launch has stored the lower moments cannot move
+    fn whole(l: &Loop) -> bool {
+        l.states.iter().all(|s| s.members.iter().all(|m| s.tower_to(m).len() == m.moment as usize + 1))
+    }
+    !part.body.is_empty() && part.body.iter().all(|s| if let Statement::Loop(l) = s { whole(l) && check(&l.body, DimSet::EMPTY, l) } else { true })
 }
 
 /// Whether a frame of moments is found again, without its members, beside launches that have them. Where it lies depends on how a loop is divided: what is

@@ -59,14 +59,23 @@ pub fn towers(g: &mut Graph) -> Option<Vec<Tower>> {
             None => out.push((frame, m)),
         }
     }
-    let mut towers = vec![];
+    let mut towers: Vec<Tower> = vec![];
     for (frame, m) in out {
-        let members = (0..=m.moment).map(|p| {
-            let factors: Vec<(NodeId, i8)> = m.weight.iter().copied().chain(m.moved.filter(|_| p > 0).map(|x| (x, 2 * p))).collect();
+        let mut members = vec![];
+        for p in 0..=m.moment {
+            let mut factors: Vec<(NodeId, i8)> = m.weight.iter().copied().chain(m.moved.filter(|_| p > 0).map(|x| (x, 2 * p))).collect();
             let body = g.product(&factors);
-            (g.sum(m.axes, body), p)
-        });
-        towers.push(Tower { frame, halves: m.halves, members: members.collect() })
+            let mut sum = g.sum(m.axes, body);
+            let is_another_s = towers.iter().any(|t| t.frame != frame && t.members.iter().any(|n| n.0 == sum));
+            if let Some(moved) = m.moved.filter(|_| is_another_s) {
+                // a count is the same in every frame, but each frame's loop carries its own: (key - frame)^0
+                factors.push((g.intern(Op::Linear(vec![Rational::ZERO], Rational::ONE), vec![moved]), 2));
+                let body = g.product(&factors);
+                sum = g.sum(m.axes, body)
+            }
+            members.push((sum, p))
+        }
+        towers.push(Tower { frame, halves: m.halves, members })
     }
     Some(towers)
 }

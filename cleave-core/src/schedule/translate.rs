@@ -72,13 +72,34 @@ fn weighted(g: &Graph) -> Vec<Centre> {
         let is_exponential = |y: NodeId| matches!(g.op(y), Op::Apply(Function::Exp)) && g.cone([y]).contains(&frame);
         let is_weighted = g.nodes.iter().filter(|s| matches!(&s.op, Op::Sum(axes) if axes.intersects(*over))).any(|s| {
             let body = g.operands(s.operands[0]);
-            matches!(g.op(s.operands[0]), Op::Product(e) if body.iter().zip(e).any(|(o, e)| *o == x && *e > 0 && e % 2 == 0) && body.iter().any(|o| is_exponential(*o)))
+            matches!(g.op(s.operands[0]), Op::Product(e) if taken(g, x, body, e).0 > 0 && body.iter().any(|o| is_exponential(*o)))
         });
         if is_weighted {
             found.push(Centre { op: n.op.clone(), x, scale, guards: n.operands[1..].to_vec(), present: Some(frame) })
         }
     }
     found
+}
+
+/// How often a value is a factor of a product, as a whole, and the other factors. One that is itself a product has dissolved in it.
+fn taken(g: &Graph, x: NodeId, operands: &[NodeId], exponents: &[i8]) -> (i8, Vec<(NodeId, i8)>) {
+    let mut rest: Vec<(NodeId, i8)> = operands.iter().copied().zip(exponents.iter().copied()).collect();
+    let own: Vec<(NodeId, i8)> = match g.op(x) {
+        Op::Product(e) => g.operands(x).iter().copied().zip(e.iter().copied()).collect(),
+        _ => vec![(x, 2)],
+    };
+    let times = own.iter().map(|(y, e)| {
+        let most = rest.iter().find(|f| f.0 == *y && (f.1 > 0) == (*e > 0) && f.1 % e == 0);
+        most.map_or(0, |f| f.1 / e)
+    });
+    let times = times.min().unwrap_or(0);
+    for (y, e) in own {
+        if let Some(f) = rest.iter_mut().find(|f| f.0 == y && (f.1 > 0) == (e > 0)) {
+            f.1 -= times * e
+        }
+    }
+    rest.retain(|f| f.1 != 0);
+    (times, rest)
 }
 
 /// Values whose squares are summed, and the axes that they are summed over; not those that are translated already.
@@ -143,6 +164,12 @@ fn translated(source: &Graph, about: &Centre) -> Option<Graph> {
         let operands: Vec<&Polynomial> = n.operands.iter().map(|o| &map[o.index()]).collect();
         let value = match &n.op {
             Op::Linear(coefficients, constant) => linear(&mut g, &operands, coefficients, *constant),
+            Op::Product(exponents) if i != about.x.index() && about.present.is_some() => {
+                let (times, rest) = taken(source, about.x, &n.operands, exponents);
+                let factors = rest.iter().map(|f| (&map[f.0.index()], f.1)).chain((times > 0).then_some((&leaves.x, 2 * times)));
+                let (operands, exponents): (Vec<&Polynomial>, Vec<i8>) = factors.unzip();
+                product(&mut g, &operands, &exponents, &leaves)?
+            }
             Op::Product(exponents) => product(&mut g, &operands, exponents, &leaves)?,
             Op::Sum(axes) if operands[0].len() > 1 && frame_axes.intersects(*axes) => return None,
             Op::Sum(axes) => operands[0].clone().into_iter().map(|k| sum(&mut g, *axes, k)).collect(),

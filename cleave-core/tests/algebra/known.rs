@@ -145,7 +145,7 @@ fn swiglu_is_computed_as_written() {
 fn softmax_takes_two_passes_and_logsumexp_one() {
     let found = searched(&workloads::softmax());
     assert_eq!(texts(&found), [["t0 = exp(x[M,N])", "t1 = sum_{N} t0", "y[M,N] = t0 / t1"]]);
-    let found = searched(&workloads::logsumexp());
+    let found = searched(&workloads::logsumexp(false));
     assert_eq!(texts(&found), [["t0 = sum_{N} exp(x[M,N])", "y[M] = log(t0)"]]);
 }
 
@@ -183,6 +183,15 @@ fn cross_entropy_takes_one_pass_over_the_vocabulary() {
     let a = &found.algorithms[1];
     assert_eq!((passes(&found.algorithms[0], "V"), passes(a, "V")), (3, 1));
     assert_eq!(lines(a).last().unwrap(), "loss[M] = log(t2) * t3 - t1");
+}
+
+#[test]
+fn an_entropy_takes_one_pass_with_and_without_a_mask() {
+    for masked in [false, true] {
+        let found = searched(&workloads::entropy(masked));
+        assert_eq!(passes(&found.algorithms[0], "N"), 3);
+        assert_eq!(passes(named(&found, "one pass over N"), "N"), 1)
+    }
 }
 
 #[test]

@@ -75,10 +75,12 @@ pub fn softmax() -> Kernel {
     f.kernel("softmax")
 }
 
-pub fn logsumexp() -> Kernel {
+/// Where N < len perhaps: log 0 of nothing.
+pub fn logsumexp(masked: bool) -> Kernel {
     let mut f = Formula::default();
     let x = f.read("x", "M N");
-    let y = f.logsumexp("N", x, &[]);
+    let predicates = if masked { vec![f.at_least_zero(&[("N", -1)], &[("len", "M", 1)], &[], -1)] } else { vec![] };
+    let y = f.logsumexp("N", x, &predicates);
     f.store("y", "M", y);
     f.kernel("logsumexp")
 }
@@ -246,12 +248,13 @@ pub fn differential_attention() -> Kernel {
     f.kernel("differential_attention")
 }
 
-/// -sum_N p log p.
-pub fn entropy() -> Kernel {
+/// -sum_N p log p, where N <= M perhaps.
+pub fn entropy(masked: bool) -> Kernel {
     let mut f = Formula::default();
     let (q, k) = (f.read("q", "M D"), f.read("k", "N D"));
     let s = f.dot("D", &[q, k]);
-    let p = f.softmax("N", s, &[]);
+    let predicates = if masked { vec![f.at_least_zero(&[("M", 1), ("N", -1)], &[], &[], 0)] } else { vec![] };
+    let p = f.softmax("N", s, &predicates);
     let log = f.log(p);
     let h = f.dot("N", &[p, log]);
     let h = f.neg(h);
@@ -300,7 +303,8 @@ pub fn all() -> Vec<(&'static str, Kernel)> {
         ("matmul + matmul", matmul_matmul()),
         ("matmul + rowsum", matmul_rowsum()),
         ("softmax", softmax()),
-        ("logsumexp", logsumexp()),
+        ("logsumexp", logsumexp(false)),
+        ("masked logsumexp", logsumexp(true)),
         ("rms_norm + 3 projections", rms_norm_projections()),
         ("rms_norm + swiglu up", rms_norm_swiglu()),
         ("swiglu", swiglu()),
@@ -312,7 +316,8 @@ pub fn all() -> Vec<(&'static str, Kernel)> {
         ("alibi attention", alibi_attention()),
         ("softcap attention", softcap_attention()),
         ("differential attention", differential_attention()),
-        ("entropy", entropy()),
+        ("entropy", entropy(false)),
+        ("masked entropy", entropy(true)),
         ("block-scaled matmul", block_scaled_matmul()),
         ("interpolated norm step", interpolated_norm_step()),
     ]
@@ -323,7 +328,8 @@ pub fn for_rows() -> Vec<(&'static str, Kernel)> {
     vec![
         ("matmul + matmul", matmul_matmul()),
         ("matmul + rowsum", matmul_rowsum()),
-        ("logsumexp", logsumexp()),
+        ("logsumexp", logsumexp(false)),
+        ("masked logsumexp", logsumexp(true)),
         ("lora", lora()),
         ("layer_norm + matmul", layer_norm_matmul()),
         ("sigmoid of a logarithm", sigmoid_of_a_logarithm()),
@@ -340,6 +346,7 @@ pub fn for_rows() -> Vec<(&'static str, Kernel)> {
         ("centred projection", centred(true)),
         ("tempered softmax", tempered_softmax()),
         ("linear bias", linear_bias()),
+        ("masked entropy", entropy(true)),
     ]
 }
 

@@ -161,6 +161,7 @@ const TRUE: &[(&str, &str)] = &[
         "log of a product: without `x is no predicate`",
         "what a predicate hides is a real number here; the guard keeps the logarithm of what is none from being taken",
     ),
+    ("log under its predicate: power Is(4) of p", "0 and 1 are their own powers"),
 ];
 
 /// What a mutant uses where nothing binds it, or a prover may not know, is refused: these are no rules.

@@ -2,6 +2,7 @@
 //! registers of [`CHUNK`] elements of the innermost dim, so that what lives between two maps never leaves the first cache.
 //!
 //! In: the graph's nodes in the order of statements. Out: instructions in that order; a register is reused after its last use.
+use cleave_core::absence::{Absence, absences, overruled};
 use cleave_core::axis::AxisId;
 use cleave_core::dtype::{DType, Element};
 use cleave_core::graph::{Function, Graph, NodeId, Op, PredicateId};
@@ -124,7 +125,8 @@ pub enum Item {
 
 /// Compiles items; `computed` says whether a node is a value that some statement made.
 pub fn compile(graph: &Graph, dims: Vec<DimId>, items: &[Item], computed: &dyn Fn(NodeId) -> bool) -> Group {
-    let mut compiler = Compiler { graph, computed, slots: vec![], masks: vec![], code: vec![], places: HashMap::new(), next: 0, masked: true };
+    let mut compiler =
+        Compiler { graph, known: absences(graph), computed, slots: vec![], masks: vec![], code: vec![], places: HashMap::new(), next: 0, masked: true };
     let masked = compiler.run(items);
     // the slots stay as they are: both versions address them alike
     compiler.masked = false;
@@ -134,6 +136,8 @@ pub fn compile(graph: &Graph, dims: Vec<DimId>, items: &[Item], computed: &dyn F
 
 struct Compiler<'a> {
     graph: &'a Graph,
+    /// What is known of every node where predicates hold nowhere.
+    known: Vec<Absence>,
     computed: &'a dyn Fn(NodeId) -> bool,
     slots: Vec<Slot>,
     masks: Vec<(NodeId, PredicateId)>,
@@ -299,34 +303,49 @@ impl Compiler<'_> {
             Op::Input { .. } | Op::Sum(_) | Op::Maximum(_) | Op::Frame(..) => self.slot(Slot::Read(node)),
         }
     }
-    /// Factors with positive exponents over those with negative ones; a predicate selects.
+    /// Factors with positive exponents over those with negative ones: a numerator of 0 wins, over what may be infinite too. A predicate selects.
     fn product(&mut self, operands: &[NodeId], exponents: &[i8]) -> Place {
-        let (mut above, mut below): (Option<Place>, Option<Place>) = (None, None);
+        let factors: Vec<(NodeId, i8)> = operands.iter().copied().zip(exponents.iter().copied()).collect();
+        let overruled = overruled(self.graph, &self.known, &factors);
+        let [mut above, mut infinite, mut below]: [Option<Place>; 3] = [None; 3];
         let mut masks = vec![];
-        for (x, e) in operands.iter().zip(exponents) {
-            if matches!(self.graph.op(*x), Op::Predicate(_)) && *e > 0 {
-                masks.push(*x);
+        for ((x, e), overruled) in factors.into_iter().zip(overruled) {
+            if matches!(self.graph.op(x), Op::Predicate(_)) && e > 0 {
+                masks.push(x);
                 continue;
             }
-            let x = self.place(*x);
+            let x = self.place(x);
             let power = self.power(x, e.unsigned_abs());
-            let side = if *e > 0 { &mut above } else { &mut below };
-            let product = match *side {
-                None => power,
-                Some(p) => self.binary(Binary::Multiply, p, power),
+            let side = match (e > 0, overruled) {
+                (true, false) => &mut above,
+                (true, true) => &mut infinite,
+                (false, _) => &mut below,
             };
-            if *e > 0 { above = Some(product) } else { below = Some(product) }
+            *side = self.times(*side, Some(power))
         }
-        let mut value = match (above, below) {
-            (Some(a), Some(b)) => self.binary(Binary::Quotient, a, b),
-            (Some(a), None) => a,
-            (None, Some(b)) => self.unary(Unary::Reciprocal, b),
-            (None, None) => Place::Number(1.0),
-        };
+        if let (Some(_), Some(x)) = (above, infinite) {
+            let rest = self.over(Some(x), below);
+            below = Some(self.unary(Unary::Reciprocal, rest))
+        }
+        let mut value = self.over(above.or(infinite), below);
         for m in self.masks(&masks) {
             value = self.emit(Work::Select(m), [value, Place::Number(0.0)])
         }
         value
+    }
+    fn over(&mut self, above: Option<Place>, below: Option<Place>) -> Place {
+        match (above, below) {
+            (Some(a), Some(b)) => self.binary(Binary::Quotient, a, b),
+            (Some(a), None) => a,
+            (None, Some(b)) => self.unary(Unary::Reciprocal, b),
+            (None, None) => Place::Number(1.0),
+        }
+    }
+    fn times(&mut self, x: Option<Place>, y: Option<Place>) -> Option<Place> {
+        match (x, y) {
+            (Some(x), Some(y)) => Some(self.binary(Binary::Multiply, x, y)),
+            _ => x.or(y),
+        }
     }
     /// `x` to the power `halves / 2`.
     fn power(&mut self, x: Place, halves: u8) -> Place {
