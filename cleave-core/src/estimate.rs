@@ -28,11 +28,14 @@ pub fn seconds(file: &PlanFile, entry: &Entry, types: &[DType], pieces: &[Vec<u3
                 Body::Shared | Body::TensorCores => None,
             });
             let slowed = if launch.is_some_and(|l| l.body == Body::Shared) { THROUGH_SHARED_MEMORY } else { 1.0 };
-            let share = share_of_rate(entry.target, device.target);
-            let (unique, steps) = (unique_bytes(part, types, extents), steps(part, &tiles, extents));
+            let ahead = entry.target == Target::Hopper;
+            let chained = ahead && is_chained(part);
+            let share = if chained { CHAINED_SHARE } else { share_of_rate(entry.target, device.target) };
+            let unique = unique_bytes(part, types, extents);
             let ring = launch.filter(|l| l.body == Body::TensorCores).map(|l| l.shared_bytes as f64);
-            let waits = if entry.target == Target::Hopper { (AHEAD_STEP_SECONDS, AHEAD_TILE_SECONDS) } else { (STEP_SECONDS, 0.0) };
-            let work = Work { vector, share, ring, unique, steps, waits, slowed, traffic };
+            let step = if chained { CHAINED_STEP_SECONDS } else { AHEAD_STEP_SECONDS };
+            let waits = if ahead { [step, AHEAD_TILE_SECONDS, AHEAD_START_SECONDS] } else { [STEP_SECONDS, 0.0, 0.0] };
+            let work = Work { vector, share, ring, unique, waits, slowed, traffic };
             total += work.seconds(pieces[l][p] as f64, device)
         }
     }
@@ -61,19 +64,9 @@ fn unique_bytes(part: &Part, types: &[DType], extents: &[i64]) -> f64 {
     total
 }
 
-/// Iterations of all loops of an unsplit block.
-fn steps(part: &Part, tiles: &[u32], extents: &[i64]) -> f64 {
-    fn walk(body: &[Statement], outer: f64, trips: &dyn Fn(DimId) -> f64) -> f64 {
-        let of = |s: &Statement| match s {
-            Statement::Loop(l) => {
-                let n = outer * trips(l.dim);
-                n + walk(&l.body, n, trips)
-            }
-            _ => 0.0,
-        };
-        body.iter().map(of).sum()
-    }
-    walk(&part.body, 1.0, &|d| (part.extent(d, extents) as f64 / tiles[d.0 as usize].max(1) as f64).ceil())
+/// Whether steps of a loop make a product that they use themselves.
+fn is_chained(part: &Part) -> bool {
+    part.statements().iter().any(|(depth, s)| *depth > 0 && matches!(s, Statement::Reduce { node, .. } if part.contraction(*node).is_some()))
 }
 
 /// What an iteration of a loop costs beside its work: barriers, branches, the filling of pipelines.
@@ -95,10 +88,15 @@ const COPIED: f64 = 48.0;
 /// and 36 GB/s each from an H200's memory.
 const RING_SECONDS: f64 = 2.6e-6;
 
-/// Of code for compute capability 9.0, whose producer runs ahead: what an iteration costs beside its work, and a tile beside its iterations (its resident
-/// operand, the first step, which nothing overlaps, its results), as attention over sequences of 1,024 and of 4,096 tells on an H200.
+/// Of code for compute capability 9.0, whose producer runs ahead: what an iteration costs beside its work, a tile beside its iterations, and the first of
+/// a block's tiles beside that (its operands, for which everything waits), as attention of 256 to 4,096 queries tells on an H200.
 const AHEAD_STEP_SECONDS: f64 = 50e-9;
-const AHEAD_TILE_SECONDS: f64 = 3e-6;
+const AHEAD_TILE_SECONDS: f64 = 1e-6;
+const AHEAD_START_SECONDS: f64 = 2e-6;
+/// Where a step's product is made of another one's: what one warpgroup does after the other costs the same however many there are, and the rest keeps the
+/// device busy. Steps of 128 positions by 64 channels took an H200 0.75, 1.10, 1.41 us with one, two, three warpgroups.
+const CHAINED_STEP_SECONDS: f64 = 400e-9;
+const CHAINED_SHARE: f64 = 0.9;
 
 /// Bytes of state that a block merges in a second: eight pieces of 34 KB more took 16 us more on an H200, of 8 KB at most 4.
 const MERGED: f64 = 25e9;
@@ -136,9 +134,8 @@ struct Work {
     slowed: f64,
     traffic: Traffic,
     unique: f64,
-    steps: f64,
-    /// Seconds of a step, and of a block, beside their work.
-    waits: (f64, f64),
+    /// Seconds of a step, of a tile, and of a multiprocessor's first tile, beside their work.
+    waits: [f64; 3],
 }
 
 impl Work {
@@ -176,7 +173,8 @@ impl Work {
         };
         let loads = [t.contracted / rate / used, elementwise / single / used, memory];
         let greatest = loads.iter().copied().fold(0.0, f64::max);
-        let steps = waves.ceil() * (self.steps / pieces * self.waits.0 + self.waits.1);
+        let [step, tile, start] = self.waits;
+        let steps = waves.ceil() * (t.steps / pieces * step + tile) + start;
         greatest + UNHIDDEN * (loads.iter().sum::<f64>() - greatest) + steps + merge
     }
     /// Small blocks, many to a multiprocessor, which hide each other's waits: the greatest of memory, caches, operations, and the waits of

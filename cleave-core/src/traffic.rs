@@ -52,6 +52,8 @@ pub struct Traffic {
     pub temporary: f64,
     /// Tiles of the grid.
     pub items: f64,
+    /// Iterations of all loops of an unsplit block, on average over the grid.
+    pub steps: f64,
     /// Tiles of the split loop, on average over the grid: more pieces than these are idle.
     pub trips: f64,
 }
@@ -251,6 +253,7 @@ impl Count<'_> {
             }
             Statement::Loop(l) => {
                 let (positions, tiles) = self.visited(l, sample);
+                t.steps += sample.share * walk.loops.iter().map(|l| l.2).product::<f64>() * tiles;
                 walk.loops.push((l.dim, positions, tiles));
                 l.body.iter().for_each(|s| self.statement(s, sample, walk, repeats, t));
                 walk.loops.pop();

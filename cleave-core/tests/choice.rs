@@ -156,7 +156,6 @@ fn many_rows_go_to_the_code_of_compute_capability_9_in_tiles_that_leave_little_i
         ("norm_logits", vec![(vec![("M", 2048), ("C", 4096), ("V", 32000)], "columns")]),
         // 192 tiles of 256 columns are one and a half for each of 132 multiprocessors, 256 tiles of 192 columns are almost two
         ("product_by_columns", vec![(product(4096, 4096, 4096), "256 columns"), (product(1024, 4096, 6144), "192 columns")]),
-        ("alibi_window", vec![(vec![("B", 4), ("H", 16), ("M", 4096), ("N", 4096), ("D", 128), ("E", 128)], "2 warpgroups, on chip up to 128")]),
     ];
     for (name, all) in cases {
         let menu = Menu::new(name, DType::BF16);
@@ -178,12 +177,14 @@ fn few_rows_go_to_tiles_that_are_many_enough() {
         ("product_by_columns", product(256, 4096, 6144), "2 warpgroups, 128 columns", 1),
         ("product_by_columns", product(128, 4096, 6144), "2 warpgroups, 64 columns", 1),
         ("product_by_columns", product(64, 4096, 6144), "1 warpgroup, 64 columns", 1),
+        ("attention_full", attention(32, 4096, 4096, 64), "3 warpgroups, on chip up to 64", 1),
         ("attention_full", attention(32, 1024, 4096, 64), "2 warpgroups, on chip up to 64", 1),
         ("attention_full", attention(32, 256, 4096, 64), "1 warpgroup, on chip up to 64", 1),
         ("attention_full", attention(32, 1024, 4096, 128), "2 warpgroups, on chip up to 128", 1),
         ("attention_full", attention(32, 16, 4096, 64), "low tiles", 2),
         ("attention_full", attention(32, 16, 4096, 128), "low tiles", 2),
         ("attention_full", attention(32, 64, 4096, 64), "1 warpgroup, on chip up to 64", 2),
+        ("attention_full", attention(32, 128, 4096, 64), "1 warpgroup, on chip up to 64", 2),
         ("attention_full", attention(32, 64, 4096, 128), "1 warpgroup, on chip up to 128", 2),
     ];
     let menus = ["matmul", "product_by_columns", "attention_full"].map(|name| (name, Menu::new(name, DType::BF16)));
