@@ -28,14 +28,20 @@ pub fn seconds(file: &PlanFile, entry: &Entry, types: &[DType], pieces: &[Vec<u3
                 Body::Shared | Body::TensorCores => None,
             });
             let slowed = if launch.is_some_and(|l| l.body == Body::Shared) { THROUGH_SHARED_MEMORY } else { 1.0 };
+            let mixed = launch.is_some_and(|l| l.body == Body::TensorCores) && is_mixed(part, types);
             let ahead = entry.target == Target::Hopper;
             let chained = ahead && is_chained(part);
             let share = if chained { CHAINED_SHARE } else { share_of_rate(entry.target, device.target) };
             let unique = unique_bytes(part, types, extents);
             let ring = launch.filter(|l| l.body == Body::TensorCores).map(|l| l.shared_bytes as f64);
-            let step = if chained { CHAINED_STEP_SECONDS } else { AHEAD_STEP_SECONDS };
+            let framed = part.statements().iter().any(|(_, s)| matches!(s, Statement::Rebase { .. }));
+            let step = match (chained, framed) {
+                (true, true) => CHAINED_STEP_SECONDS + FRAMED_STEP_SECONDS,
+                (true, false) => CHAINED_STEP_SECONDS,
+                (false, _) => AHEAD_STEP_SECONDS,
+            };
             let waits = if ahead { [step, AHEAD_TILE_SECONDS, AHEAD_START_SECONDS] } else { [STEP_SECONDS, 0.0, 0.0] };
-            let work = Work { vector, share, ring, unique, waits, slowed, traffic };
+            let work = Work { vector, share, ring, unique, waits, slowed, mixed, traffic };
             total += work.seconds(pieces[l][p] as f64, device)
         }
     }
@@ -64,6 +70,20 @@ fn unique_bytes(part: &Part, types: &[DType], extents: &[i64]) -> f64 {
     total
 }
 
+/// Whether a product has an operand of 16 bits and one in f32.
+fn is_mixed(part: &Part, types: &[DType]) -> bool {
+    let bytes = |n: NodeId| match part.graph.op(n) {
+        Op::Input { input, .. } => Some(part.graph.input(*input).element.resolve(types).bytes()),
+        _ => None,
+    };
+    part.statements().iter().any(|(_, s)| match s {
+        Statement::Reduce { node, .. } | Statement::Fold { node, .. } => {
+            part.contraction(*node).is_some_and(|(x, y)| bytes(x).zip(bytes(y)).is_some_and(|(x, y)| x != y))
+        }
+        _ => false,
+    })
+}
+
 /// Whether steps of a loop make a product that they use themselves.
 fn is_chained(part: &Part) -> bool {
     part.statements().iter().any(|(depth, s)| *depth > 0 && matches!(s, Statement::Reduce { node, .. } if part.contraction(*node).is_some()))
@@ -78,6 +98,9 @@ const CACHED: f64 = 3.0;
 
 /// How much slower operations are whose operands and results all lie in shared memory: a product of 4096^3 took 155 ms on an H200.
 const THROUGH_SHARED_MEMORY: f64 = 64.0;
+
+/// And products of a 16-bit operand and one in f32, a workspace, which fragments read by elements: 13 Tflop/s on an H200.
+const MIXED: f64 = 4.0;
 
 /// On the executor: how much slower an operation outside of products is than one inside, and the operations that an element takes to be copied to
 /// where a product reads it.
@@ -94,8 +117,10 @@ const AHEAD_STEP_SECONDS: f64 = 50e-9;
 const AHEAD_TILE_SECONDS: f64 = 1e-6;
 const AHEAD_START_SECONDS: f64 = 2e-6;
 /// Where a step's product is made of another one's: what one warpgroup does after the other costs the same however many there are, and the rest keeps the
-/// device busy. Steps of 128 positions by 64 channels took an H200 0.75, 1.10, 1.41 us with one, two, three warpgroups.
-const CHAINED_STEP_SECONDS: f64 = 400e-9;
+/// device busy. Steps of 128 positions by 64 channels took an H200 0.75, 1.10, 1.41 us with one, two, three warpgroups in attention, where a frame moves
+/// between the products, and 0.43, 0.61, 0.89 us without one.
+const CHAINED_STEP_SECONDS: f64 = 200e-9;
+const FRAMED_STEP_SECONDS: f64 = 200e-9;
 const CHAINED_SHARE: f64 = 0.9;
 
 /// Bytes of state that a block merges in a second: eight pieces of 34 KB more took 16 us more on an H200, of 8 KB at most 4.
@@ -132,6 +157,8 @@ struct Work {
     ring: Option<f64>,
     /// How much slower than the device's f32 rate its operations are.
     slowed: f64,
+    /// See [`MIXED`].
+    mixed: bool,
     traffic: Traffic,
     unique: f64,
     /// Seconds of a step, of a tile, and of a multiprocessor's first tile, beside their work.
@@ -160,7 +187,11 @@ impl Work {
         };
         // elements of two bytes on average: a product of 16-bit types
         let single = device.single_flops / self.slowed;
-        let rate = if t.load_bytes < 3.0 * t.loads && self.slowed == 1.0 { self.share * device.half_flops } else { single };
+        let rate = match t.load_bytes < 3.0 * t.loads && self.slowed == 1.0 {
+            _ if self.mixed => single / MIXED,
+            true => self.share * device.half_flops,
+            false => single,
+        };
         let again = (t.load_bytes - self.unique).max(0.0);
         let elementwise = if device.target == Target::Cpu { INTERPRETED * t.elementwise + COPIED * t.loads } else { t.elementwise };
         let bytes = t.load_bytes - again + again / CACHED + t.store_bytes + states;
