@@ -9,7 +9,7 @@ use crate::tile::{DimId, Program};
 use serde::{Deserialize, Serialize};
 
 /// Written first in every plan file; a reader refuses any other.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Everything that a program needs to run a kernel.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
