@@ -27,21 +27,14 @@ pub fn seconds(file: &PlanFile, entry: &Entry, types: &[DType], pieces: &[Vec<u3
                 Body::Vector { resident } => Some(Vector::new(l.threads, resident, part, &tiles, types, extents)),
                 Body::Shared | Body::TensorCores => None,
             });
+            let pace = Pace::of(entry.target, device.target);
             let slowed = if launch.is_some_and(|l| l.body == Body::Shared) { THROUGH_SHARED_MEMORY } else { 1.0 };
             let mixed = launch.is_some_and(|l| l.body == Body::TensorCores) && is_mixed(part, types);
-            let ahead = entry.target == Target::Hopper;
-            let chained = ahead && is_chained(part);
-            let share = if chained { CHAINED_SHARE } else { share_of_rate(entry.target, device.target) };
+            let chained = is_chained(part);
+            let framed = part.statements().iter().any(|(_, s)| matches!(s, Statement::Rebase { .. }));
             let unique = unique_bytes(part, types, extents);
             let ring = launch.filter(|l| l.body == Body::TensorCores).map(|l| l.shared_bytes as f64);
-            let framed = part.statements().iter().any(|(_, s)| matches!(s, Statement::Rebase { .. }));
-            let step = match (chained, framed) {
-                (true, true) => CHAINED_STEP_SECONDS + FRAMED_STEP_SECONDS,
-                (true, false) => CHAINED_STEP_SECONDS,
-                (false, _) => AHEAD_STEP_SECONDS,
-            };
-            let waits = if ahead { [step, AHEAD_TILE_SECONDS, AHEAD_START_SECONDS] } else { [STEP_SECONDS, 0.0, 0.0] };
-            let work = Work { vector, share, ring, unique, waits, slowed, mixed, traffic };
+            let work = Work { vector, pace, chained, framed, ring, unique, slowed, mixed, traffic };
             total += work.seconds(pieces[l][p] as f64, device)
         }
     }
@@ -89,8 +82,6 @@ fn is_chained(part: &Part) -> bool {
     part.statements().iter().any(|(depth, s)| *depth > 0 && matches!(s, Statement::Reduce { node, .. } if part.contraction(*node).is_some()))
 }
 
-/// What an iteration of a loop costs beside its work: barriers, branches, the filling of pipelines.
-const STEP_SECONDS: f64 = 100e-9;
 /// The share of the lesser of computing and moving that the greater does not hide.
 const UNHIDDEN: f64 = 0.1;
 /// How much faster than memory the caches bring what another block has read before.
@@ -111,20 +102,8 @@ const COPIED: f64 = 48.0;
 /// and 36 GB/s each from an H200's memory.
 const RING_SECONDS: f64 = 2.6e-6;
 
-/// Of code for compute capability 9.0, whose producer runs ahead: what an iteration costs beside its work, a tile beside its iterations, and the first of
-/// a block's tiles beside that (its operands, for which everything waits), as attention of 256 to 4,096 queries tells on an H200.
-const AHEAD_STEP_SECONDS: f64 = 50e-9;
-const AHEAD_TILE_SECONDS: f64 = 1e-6;
-const AHEAD_START_SECONDS: f64 = 2e-6;
-/// Where a step's product is made of another one's: what one warpgroup does after the other costs the same however many there are, and the rest keeps the
-/// device busy. Steps of 128 positions by 64 channels took an H200 0.75, 1.10, 1.41 us with one, two, three warpgroups in attention, where a frame moves
-/// between the products, and 0.43, 0.61, 0.89 us without one.
-const CHAINED_STEP_SECONDS: f64 = 200e-9;
-const FRAMED_STEP_SECONDS: f64 = 200e-9;
-const CHAINED_SHARE: f64 = 0.9;
-
-/// Bytes of state that a block merges in a second: eight pieces of 34 KB more took 16 us more on an H200, of 8 KB at most 4.
-const MERGED: f64 = 25e9;
+/// Bytes of state that the last block to arrive merges in a second.
+const MERGED: f64 = 100e9;
 
 /// Threads of vector bodies that a multiprocessor holds: what their registers leave room for.
 const VECTOR_THREADS: f64 = 1024.0;
@@ -134,16 +113,74 @@ const JOIN: f64 = 300e-9;
 /// The share of what a block reads again, in a later loop, that caches have lost by then: a softmax over 4,096 rows of 64 KiB took 183 us on an
 /// H200 where 125 us move each byte once.
 const LOST: f64 = 0.5;
+/// What a thread of a block adds to the block's begin and end, and a split to a vector body.
+const STARTED: f64 = 1.5e-9;
+const VECTOR_MERGE: f64 = 6.2e-6;
 /// Instructions of a vector body for a multiply-add of a product: both operands are widened first.
 const WIDENED: f64 = 2.0;
+/// What blocks of a product, whose weights nobody has read before, take more, those that run at a time together.
+const VECTOR_PRODUCT: f64 = 3.2e-6;
 
-/// Which share of a device's rate of matrix products code for a target reaches: two thirds; mma.sync feeds the tensor cores of compute capability 9.0 at
-/// half of what wgmma does (attention and products on an H200: 310 to 350 Tflop/s against 640 to 700, of 1,070).
-fn share_of_rate(entry: Target, device: Target) -> f64 {
-    match (entry, device) {
-        (Target::Cpu, _) => 1.0,
-        (Target::Portable, Target::Hopper) => 0.33,
-        (Target::Portable | Target::Hopper, _) => 0.66,
+/// What code of a target reaches, and what it costs beside its work, in seconds: as 3,762 launches of 449 calls tell on an H200 (see `calibrate`).
+struct Pace {
+    /// Of the device's rate of matrix products.
+    share: f64,
+    /// The same where a step's product is made of another one's: the rest of the step is told apart then.
+    chained_share: f64,
+    /// An iteration of a loop: barriers, branches, the filling of pipelines.
+    step: f64,
+    /// More of it where a step's product is made of another one's: what a warp does after the other.
+    chained: f64,
+    /// And where a frame moves between the two.
+    framed: f64,
+    /// A tile beside its steps, and the first of a block's tiles beside that: the operands for which everything waits.
+    tile: f64,
+    start: f64,
+    /// Blocks of a multiprocessor that fill each other's waits.
+    abreast: f64,
+    /// The share of the lesser of computing, moving and waiting that the greater does not hide.
+    unhidden: f64,
+}
+
+/// The executor.
+const EXECUTOR: Pace =
+    Pace { share: 1.0, chained_share: 1.0, step: 100e-9, chained: 0.0, framed: 0.0, tile: 0.0, start: 0.0, abreast: 1.0, unhidden: UNHIDDEN };
+/// mma.sync and asynchronous copies.
+const PORTABLE: Pace = Pace {
+    share: 0.66,
+    chained_share: 0.66,
+    step: 180e-9,
+    chained: 320e-9,
+    framed: 730e-9,
+    tile: 2.3e-6,
+    start: 2.1e-6,
+    abreast: 2.0,
+    unhidden: 0.46,
+};
+/// The same feeds the tensor cores of compute capability 9.0 at half of what wgmma does (attention and products: 310 to 350 Tflop/s against 640 to 700, of 1,070).
+const OUTPACED: Pace = Pace { share: 0.33, chained_share: 0.33, ..PORTABLE };
+/// wgmma and a producer that runs ahead. Steps of 128 positions by 64 channels took 0.75, 1.10, 1.41 us with one, two, three warpgroups in attention, where a
+/// frame moves between the products, and 0.43, 0.61, 0.89 us without one.
+const AHEAD: Pace = Pace {
+    share: 0.66,
+    chained_share: 0.9,
+    step: 50e-9,
+    chained: 150e-9,
+    framed: 200e-9,
+    tile: 1e-6,
+    start: 4.8e-6,
+    abreast: 1.0,
+    unhidden: UNHIDDEN,
+};
+
+impl Pace {
+    fn of(entry: Target, device: Target) -> &'static Pace {
+        match (entry, device) {
+            (Target::Cpu, _) => &EXECUTOR,
+            (Target::Portable, Target::Hopper) => &OUTPACED,
+            (Target::Portable, _) => &PORTABLE,
+            (Target::Hopper, _) => &AHEAD,
+        }
     }
 }
 
@@ -151,8 +188,10 @@ fn share_of_rate(entry: Target, device: Target) -> f64 {
 struct Work {
     /// Of a vector body, which has a model of its own.
     vector: Option<Vector>,
-    /// See [`share_of_rate`].
-    share: f64,
+    pace: &'static Pace,
+    /// Steps of a loop make a product that they use themselves; a frame moves in them.
+    chained: bool,
+    framed: bool,
     /// Of compiled code on tensor cores: bytes that a block has in flight.
     ring: Option<f64>,
     /// How much slower than the device's f32 rate its operations are.
@@ -161,8 +200,6 @@ struct Work {
     mixed: bool,
     traffic: Traffic,
     unique: f64,
-    /// Seconds of a step, of a tile, and of a multiprocessor's first tile, beside their work.
-    waits: [f64; 3],
 }
 
 impl Work {
@@ -189,41 +226,52 @@ impl Work {
         let single = device.single_flops / self.slowed;
         let rate = match t.load_bytes < 3.0 * t.loads && self.slowed == 1.0 {
             _ if self.mixed => single / MIXED,
-            true => self.share * device.half_flops,
+            true if self.chained => self.pace.chained_share * device.half_flops,
+            true => self.pace.share * device.half_flops,
             false => single,
         };
         let again = (t.load_bytes - self.unique).max(0.0);
         let elementwise = if device.target == Target::Cpu { INTERPRETED * t.elementwise + COPIED * t.loads } else { t.elementwise };
         let bytes = t.load_bytes - again + again / CACHED + t.store_bytes + states;
+        // blocks that a multiprocessor has room for
+        let room = self.ring.map_or(1.0, |ring| (device.chip_bytes as f64 / ring).floor().max(1.0));
         let memory = match self.ring {
-            Some(ring) => {
-                let together = blocks.min(device.units as f64 * (device.chip_bytes as f64 / ring).floor().max(1.0));
-                bytes / device.bandwidth.min(together * ring / RING_SECONDS)
-            }
+            Some(ring) => bytes / device.bandwidth.min(blocks.min(device.units as f64 * room) * ring / RING_SECONDS),
             None => bytes / device.bandwidth / used.max((2.0 * waves).min(1.0)),
         };
-        let loads = [t.contracted / rate / used, elementwise / single / used, memory];
-        let greatest = loads.iter().copied().fold(0.0, f64::max);
-        let [step, tile, start] = self.waits;
-        let steps = waves.ceil() * (t.steps / pieces * step + tile) + start;
-        greatest + UNHIDDEN * (loads.iter().sum::<f64>() - greatest) + steps + merge
+        let pace = self.pace;
+        let abreast = room.min(pace.abreast);
+        let rounds = (waves / abreast).ceil();
+        let step = pace.step + if self.chained { pace.chained + if self.framed { pace.framed } else { 0.0 } } else { 0.0 };
+        let waits = rounds * t.steps / pieces * step;
+        // what a block waits, another one beside it fills
+        let (hidden, alone) = if pace.abreast > 1.0 { (waits, 0.0) } else { (0.0, waits) };
+        let loads = [t.contracted / rate / used, elementwise / single / used, memory, hidden];
+        together(&loads, pace.unhidden) + alone + rounds * pace.tile + pace.start + merge
     }
     /// Small blocks, many to a multiprocessor, which hide each other's waits: the greatest of memory, caches, operations, and the waits of
     /// one block after the other.
     fn vector_seconds(&self, vector: &Vector, blocks: f64, pieces: f64, device: &DeviceModel) -> f64 {
         let t = &self.traffic;
         let waves = blocks * vector.threads / (VECTOR_THREADS * device.units as f64);
-        let (states, merge) = if pieces > 1.0 { (2.0 * t.carried * blocks, device.merge_seconds) } else { (0.0, 0.0) };
+        let (states, merge) = if pieces > 1.0 { (2.0 * t.carried * blocks, VECTOR_MERGE) } else { (0.0, 0.0) };
         // a quarter of the threads keeps memory busy
         let again = if vector.resident { 0.0 } else { t.again_bytes };
         let memory = (self.unique + vector.late + LOST * again + t.store_bytes + states) / device.bandwidth / (4.0 * waves).min(1.0);
         let caches = (t.load_bytes - t.again_bytes + again) / (CACHED * device.bandwidth) / waves.min(1.0);
         let operations = (WIDENED * t.contracted + t.elementwise) / device.single_flops / waves.min(1.0);
-        let waits = waves.ceil() * vector.waits / pieces;
+        let product = if t.contracted > 0.0 { VECTOR_PRODUCT } else { 0.0 };
+        let waits = waves.ceil() * (vector.waits + product) / pieces;
         let loads = [memory, caches, operations, waits];
-        let greatest = loads.iter().copied().fold(0.0, f64::max);
-        greatest + UNHIDDEN * (loads.iter().sum::<f64>() - greatest) + merge
+        // threads that start, and meet at the end
+        together(&loads, UNHIDDEN) + vector.threads * STARTED + merge
     }
+}
+
+/// The time of loads of which the greatest hides all but a share of the others.
+fn together(loads: &[f64], unhidden: f64) -> f64 {
+    let greatest = loads.iter().copied().fold(0.0, f64::max);
+    greatest + unhidden * (loads.iter().sum::<f64>() - greatest)
 }
 
 /// What the model asks of a vector body.
