@@ -1,11 +1,16 @@
 //! How good the estimate's choices are on what a GPU measured: `calibrate <folder of plan files> <log> ..`, where a log is what `CLEAVE_LOG=1 bench --tune`
-//! wrote to its standard error. Of each call the candidate of the least estimate is held against the fastest that was measured.
-use cleave_core::choose::estimate;
+//! wrote to its standard error. Of each call with dense tensors the candidate of the least estimate is held against the fastest that was timed; where it was
+//! not timed itself, the call is counted apart, and the first that was stands for it.
+use cleave_core::choose::{Alternative, Facts, Request, candidates};
 use cleave_core::device::{DeviceModel, Target};
 use cleave_core::dtype::DType;
 use cleave_core::plan::PlanFile;
 use std::collections::BTreeMap;
 use std::path::Path;
+
+/// Calls that lose more are shown, with so many candidates.
+const REPORTED: f64 = 1.15;
+const SHOWN: usize = 12;
 
 /// A kernel and its extents.
 type Call = (String, Vec<i64>);
@@ -28,7 +33,7 @@ fn h200() -> DeviceModel {
         single_flops: 67e12,
         bandwidth: 4.42e12,
         launch_seconds: 2.4e-6,
-        merge_seconds: 1.3e-6,
+        merge_seconds: 0.85e-6,
     }
 }
 
@@ -68,27 +73,34 @@ fn main() -> std::io::Result<()> {
         read(&std::fs::read_to_string(log)?, &mut calls)
     }
     let device = h200();
-    let mut losses: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let mut losses: BTreeMap<&str, (Vec<f64>, usize)> = BTreeMap::new();
     for ((kernel, extents), timed) in &calls {
         let Some(file) = plans.get(kernel) else { continue };
         let Some(instance) = file.instances.iter().position(|i| i.types.iter().all(|t| *t == DType::BF16)) else { continue };
-        let estimated = timed.iter().filter_map(|t| Some((estimate(file, instance, t.entry, t.split, extents, &device)? * 1e6, t)));
-        let estimated: Vec<(f64, &Timed)> = estimated.collect();
-        let Some(chosen) = estimated.iter().min_by(|a, b| a.0.total_cmp(&b.0)) else { continue };
-        let fastest = timed.iter().min_by(|a, b| a.microseconds.total_cmp(&b.microseconds)).unwrap_or(chosen.1);
-        let loss = chosen.1.microseconds / fastest.microseconds;
-        losses.entry(kernel).or_default().push(loss);
-        if loss > 1.15 {
+        let dense = |_| Facts { unit: u64::MAX, aligned: Facts::MOST_ALIGNED };
+        let request = Request { instance, extents, facts: &dense, pieces: None, usable: &|e| e.target != Target::Cpu };
+        let Ok(mut all) = candidates(file, &request, &device) else { continue };
+        all.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        let of = |a: &Alternative| timed.iter().find(|t| (t.entry, t.split) == (a.entry, a.pieces));
+        let Some(chosen) = all.iter().find_map(of) else { continue };
+        let fastest = timed.iter().map(|t| t.microseconds).fold(f64::INFINITY, f64::min);
+        let loss = chosen.microseconds / fastest;
+        let blind = all.first().is_some_and(|a| of(a).is_none());
+        let of_kernel = losses.entry(kernel).or_default();
+        of_kernel.0.push(loss);
+        of_kernel.1 += blind as usize;
+        if loss > REPORTED || blind {
             println!("{loss:.2} {kernel} {extents:?}");
-            for (e, t) in &estimated {
-                let mark = if std::ptr::eq(*t, chosen.1) { "chosen" } else { "" };
-                println!("    entry {:3} split {:3}: {:8.1} us, estimated {e:8.1} {mark}", t.entry, t.split, t.microseconds)
+            for a in all.iter().take(SHOWN) {
+                let measured = of(a).map_or("not timed".into(), |t| format!("{:.1} us", t.microseconds));
+                println!("    entry {:3} split {:3}: estimated {:8.1} us, {measured}", a.entry, a.pieces, a.seconds * 1e6)
             }
         }
     }
-    for (kernel, mut losses) in losses {
+    for (kernel, (mut losses, blind)) in losses {
         losses.sort_by(f64::total_cmp);
-        println!("{kernel}: {} calls, median {:.3}, worst {:.3}", losses.len(), losses[losses.len() / 2], losses[losses.len() - 1])
+        let (calls, median, worst) = (losses.len(), losses[losses.len() / 2], losses[losses.len() - 1]);
+        println!("{kernel}: {calls} calls, median {median:.3}, worst {worst:.3}; of {blind} the choice was not timed")
     }
     Ok(())
 }

@@ -142,13 +142,6 @@ pub fn insist(file: &PlanFile, request: &Request, candidate: &Alternative) -> Re
     Ok(Choice { entry: candidate.entry, pieces, seconds: candidate.seconds, alternatives: vec![] })
 }
 
-/// The seconds that an entry is estimated to take in so many pieces, whatever its conditions.
-pub fn estimate(file: &PlanFile, instance: usize, entry: usize, split: u32, extents: &[i64], device: &DeviceModel) -> Option<f64> {
-    let instance = file.instances.get(instance)?;
-    let entry = instance.entries.get(entry)?;
-    Some(seconds(file, entry, &instance.types, &pieces(file, entry, split, extents)?, extents, device)?.0)
-}
-
 /// Every admissible entry with every split worth a look, in the order of entries and splits; at least one.
 pub fn candidates(file: &PlanFile, request: &Request, device: &DeviceModel) -> Result<Vec<Alternative>, Refusal> {
     let instance = file.instances.get(request.instance).ok_or(Refusal::Damaged)?;

@@ -98,12 +98,8 @@ const MIXED: f64 = 4.0;
 const INTERPRETED: f64 = 4.0;
 const COPIED: f64 = 48.0;
 
-/// How long a byte of a block's ring takes from its order to its use, in a loop that waits for memory: blocks with 64 and 96 KiB in flight drew 25
-/// and 36 GB/s each from an H200's memory.
-const RING_SECONDS: f64 = 2.6e-6;
-
-/// Bytes of state that the last block to arrive merges in a second.
-const MERGED: f64 = 100e9;
+/// How long a byte of a block's ring takes from its order to its use, in a loop that waits for memory.
+const RING_SECONDS: f64 = 1.1e-6;
 
 /// Threads of vector bodies that a multiprocessor holds: what their registers leave room for.
 const VECTOR_THREADS: f64 = 1024.0;
@@ -136,26 +132,29 @@ struct Pace {
     /// A tile beside its steps, and the first of a block's tiles beside that: the operands for which everything waits.
     tile: f64,
     start: f64,
-    /// Blocks of a multiprocessor that fill each other's waits.
+    /// Blocks of a multiprocessor that run side by side.
     abreast: f64,
-    /// The share of the lesser of computing, moving and waiting that the greater does not hide.
+    /// The share of the lesser of these waits and the work that the greater does not hide.
     unhidden: f64,
+    /// Bytes of state that the last block to arrive merges in a second.
+    merged: f64,
 }
 
 /// The executor.
 const EXECUTOR: Pace =
-    Pace { share: 1.0, chained_share: 1.0, step: 100e-9, chained: 0.0, framed: 0.0, tile: 0.0, start: 0.0, abreast: 1.0, unhidden: UNHIDDEN };
+    Pace { share: 1.0, chained_share: 1.0, step: 100e-9, chained: 0.0, framed: 0.0, tile: 0.0, start: 0.0, abreast: 1.0, unhidden: 1.0, merged: 84e9 };
 /// mma.sync and asynchronous copies.
 const PORTABLE: Pace = Pace {
     share: 0.66,
     chained_share: 0.66,
-    step: 180e-9,
-    chained: 320e-9,
-    framed: 730e-9,
-    tile: 2.3e-6,
+    step: 270e-9,
+    chained: 55e-9,
+    framed: 760e-9,
+    tile: 3.2e-6,
     start: 2.1e-6,
     abreast: 2.0,
-    unhidden: 0.46,
+    unhidden: 0.25,
+    merged: 84e9,
 };
 /// The same feeds the tensor cores of compute capability 9.0 at half of what wgmma does (attention and products: 310 to 350 Tflop/s against 640 to 700, of 1,070).
 const OUTPACED: Pace = Pace { share: 0.33, chained_share: 0.33, ..PORTABLE };
@@ -168,9 +167,10 @@ const AHEAD: Pace = Pace {
     chained: 150e-9,
     framed: 200e-9,
     tile: 1e-6,
-    start: 4.8e-6,
+    start: 4.4e-6,
     abreast: 1.0,
-    unhidden: UNHIDDEN,
+    unhidden: 1.0,
+    merged: 45e9,
 };
 
 impl Pace {
@@ -217,9 +217,9 @@ impl Work {
         let waves = blocks / device.units as f64;
         let used = waves / waves.ceil();
         // the last block to arrive reads all states, alone
-        let merged = if self.ring.is_some() { pieces * t.carried / MERGED } else { 0.0 };
+        let merged = if self.ring.is_some() { pieces * t.carried / self.pace.merged } else { 0.0 };
         let (states, merge) = match pieces > 1.0 {
-            true => (2.0 * t.carried * blocks, device.merge_seconds * (1.0 + 0.05 * pieces) + merged),
+            true => (2.0 * t.carried * blocks, device.merge_seconds * (1.0 + 0.1 * pieces) + merged),
             false => (0.0, 0.0),
         };
         // elements of two bytes on average: a product of 16-bit types
@@ -244,10 +244,8 @@ impl Work {
         let rounds = (waves / abreast).ceil();
         let step = pace.step + if self.chained { pace.chained + if self.framed { pace.framed } else { 0.0 } } else { 0.0 };
         let waits = rounds * t.steps / pieces * step;
-        // what a block waits, another one beside it fills
-        let (hidden, alone) = if pace.abreast > 1.0 { (waits, 0.0) } else { (0.0, waits) };
-        let loads = [t.contracted / rate / used, elementwise / single / used, memory, hidden];
-        together(&loads, pace.unhidden) + alone + rounds * pace.tile + pace.start + merge
+        let work = together(&[t.contracted / rate / used, elementwise / single / used, memory], UNHIDDEN);
+        together(&[work, waits], pace.unhidden) + rounds * pace.tile + pace.start + merge
     }
     /// Small blocks, many to a multiprocessor, which hide each other's waits: the greatest of memory, caches, operations, and the waits of
     /// one block after the other.
