@@ -1,10 +1,13 @@
-//! Times a job as the peers' scripts do. On the CPU: the median of calls for a second and a half. On CUDA: before each call the L2 cache is overwritten several times,
-//! which also lets the host run ahead, so that no launch overhead is timed; then one call between two events; the median of up to two hundred.
+//! Times a job as the peers' scripts do. On the CPU: the median of calls for a second and a half. On CUDA: before each call the L2 cache is overwritten, then the
+//! device idles while the host runs ahead, so that no launch overhead is timed and a device near its limit of power rests as it does between the peers' calls; then
+//! one call between two events; the median of up to two hundred.
 //! The host's time of a call is that of a burst that no queue holds up; the median of many bursts.
 use super::{Job, Timed};
 use anyhow::Result;
 use cleave::{Device, Stream};
-use cudarc::driver::{CudaEvent, sys::CUevent_flags};
+use cudarc::driver::{CudaEvent, CudaFunction, CudaStream, LaunchConfig, PushKernelArg, sys::CUevent_flags};
+use cudarc::nvrtc::Ptx;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Milliseconds of one call.
@@ -46,13 +49,46 @@ fn on_cpu(job: &mut Job) -> Result<f64> {
     Ok(median(times))
 }
 
+/// One thread that does nothing for so many clock cycles.
+struct Idle(CudaFunction);
+
+impl Idle {
+    const PTX: &str = r#"
+.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry idle(.param .u64 cycles) {
+    .reg .u64 %rd<4>;
+    .reg .pred %p1;
+    ld.param.u64 %rd1, [cycles];
+    mov.u64 %rd2, %clock64;
+wait:
+    mov.u64 %rd3, %clock64;
+    sub.u64 %rd3, %rd3, %rd2;
+    setp.lt.u64 %p1, %rd3, %rd1;
+    @%p1 bra wait;
+    ret;
+}
+"#;
+
+    fn new(stream: &CudaStream) -> Result<Idle> {
+        Ok(Idle(stream.context().load_module(Ptx::from_src(Self::PTX))?.load_function("idle")?))
+    }
+    fn run(&self, stream: &Arc<CudaStream>, cycles: u64) -> Result<()> {
+        // SAFETY: the kernel takes one number and touches no memory
+        unsafe { stream.launch_builder(&self.0).arg(&cycles).launch(LaunchConfig { grid_dim: (1, 1, 1), block_dim: (1, 1, 1), shared_mem_bytes: 0 }) }?;
+        Ok(())
+    }
+}
+
 fn on_cuda(job: &mut Job, device: &Device) -> Result<f64> {
     const FLUSHED: usize = 256 << 20;
-    const FLUSHES: usize = 4;
+    const CYCLES: u64 = 1_000_000; // about half a millisecond
     const BUDGET: f64 = 300.0;
     let stream = Stream::new(device)?;
     let raw = stream.as_cuda();
     let mut cache = raw.alloc_zeros::<u8>(FLUSHED)?;
+    let idle = Idle::new(raw)?;
     for _ in 0..5 {
         job.run(Some(&stream))?
     }
@@ -64,9 +100,8 @@ fn on_cuda(job: &mut Job, device: &Device) -> Result<f64> {
     let event = || raw.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT));
     let mut events: Vec<(CudaEvent, CudaEvent)> = vec![];
     for _ in 0..((BUDGET / once) as usize).clamp(10, 200) {
-        for _ in 0..FLUSHES {
-            raw.memset_zeros(&mut cache)?
-        }
+        raw.memset_zeros(&mut cache)?;
+        idle.run(raw, CYCLES)?;
         let begin = event()?;
         job.run(Some(&stream))?;
         events.push((begin, event()?))
