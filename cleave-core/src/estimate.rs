@@ -90,8 +90,8 @@ const CACHED: f64 = 3.0;
 /// How much slower operations are whose operands and results all lie in shared memory: a product of 4096^3 took 155 ms on an H200.
 const THROUGH_SHARED_MEMORY: f64 = 64.0;
 
-/// And products of a 16-bit operand and one in f32, a workspace, which fragments read by elements: 13 Tflop/s on an H200.
-const MIXED: f64 = 4.0;
+/// And products of a 16-bit operand and one in f32, a workspace, which fragments read by elements.
+const MIXED: f64 = 1.5;
 
 /// On the executor: how much slower an operation outside of products is than one inside, and the operations that an element takes to be copied to
 /// where a product reads it.

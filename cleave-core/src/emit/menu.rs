@@ -94,8 +94,8 @@ impl Size {
             (Height::Tall, true) if wide => (1, 4, 2, 1, 64, if work.computed { 16 } else { 32 }, 3),
             // an operand that is computed passes through registers
             (Height::Tall, true) if work.computed => (2, 4, 2, 1, if work.products + work.read_after > 2 { 64 } else { 128 }, 32, 4),
-            // accumulators of 64 x 64 a warp, or two of 64 x 32
-            (Height::Tall, true) => (4, 2, 2, 1, if work.products > 1 { 64 } else { 128 }, 64, 3),
+            // accumulators of 64 x 64 a warp, or two of 64 x 32; an operand of four bytes takes the room of two
+            (Height::Tall, true) => (4, 2, 2, 1, if work.products > 1 || work.stored { 64 } else { 128 }, 64, 3),
             // two blocks to a multiprocessor
             (Height::Low, true) => (1, 1, 1, 4, 64, if wide { 64 } else { 128 }, if work.products > 1 { 3 } else { 4 }),
         };
@@ -278,11 +278,13 @@ struct Work {
     read_after: usize,
     /// The operand of a product with the rows is no input.
     computed: bool,
+    /// The other one is what an earlier launch left, in f32.
+    stored: bool,
 }
 
 impl Work {
     fn of(part: &Part, row: DimId, column: Option<DimId>) -> Work {
-        let mut work = Work { products: 0, read_after: 0, computed: false };
+        let mut work = Work { products: 0, read_after: 0, computed: false, stored: false };
         for (depth, s) in part.statements() {
             if let Statement::Load { node, .. } = s
                 && depth == 0
@@ -293,9 +295,10 @@ impl Work {
             if let Statement::Reduce { node, .. } | Statement::Fold { node, .. } = s
                 && let Some((x, y)) = part.contraction(*node)
             {
-                let a = if part.of(x).contains(row) { x } else { y };
+                let (a, b) = if part.of(x).contains(row) { (x, y) } else { (y, x) };
                 work.products += 1;
-                work.computed |= !matches!(part.graph.op(a), Op::Input { .. })
+                work.computed |= !matches!(part.graph.op(a), Op::Input { .. });
+                work.stored |= matches!(part.graph.op(b), Op::Input { input, .. } if part.graph.input(*input).workspace.is_some())
             }
         }
         work

@@ -374,8 +374,13 @@ CLEAVE_UNROLL
 CLEAVE_UNROLL
   for (int i = 0; i < 4; i++) d[i] += step[i];
 }
+// The same of an f32 operand and one whose 16 bits a TF32 value holds, where the result needs no more: one product.
+CLEAVE_DEVICE void multiply_mixed(float (&d)[4], const float (&a)[4], const float (&b)[2]) {
+  const u32 x[4] = {float_to_bits(a[0]), float_to_bits(a[2]), float_to_bits(a[1]), float_to_bits(a[3])};
+  multiply_tf32(d, x, to_tf32(b[0]), to_tf32(b[1]));
+}
 // d += a b over K values of k; `load(a, i, k)` gives the registers of one step of A.
-template <bool BT, class T, int K, int B, int N, int R, int C, class F>
+template <bool BT, bool MIXED, class T, int K, int B, int N, int R, int C, class F>
 CLEAVE_DEVICE void multiply_steps(Fragment<B, N>& d, const Tile<T, R, C>& b, int b_k, int b_column, F load, T) {
   const u32 first = lane_of_b<BT>(b, b_k, b_column);
 CLEAVE_UNROLL
@@ -395,7 +400,7 @@ CLEAVE_UNROLL
     }
   }
 }
-template <bool BT, class T, int K, int B, int N, int R, int C, class F>
+template <bool BT, bool MIXED, class T, int K, int B, int N, int R, int C, class F>
 CLEAVE_DEVICE void multiply_steps(Fragment<B, N>& d, const Tile<float, R, C>& b, int b_k, int b_column, F load, float) {
 CLEAVE_UNROLL
   for (int k = 0; k < K; k += 8) {
@@ -407,7 +412,8 @@ CLEAVE_UNROLL
       float r[2];
       load_b<BT>(r, b, b_k + k, b_column + n);
 CLEAVE_UNROLL
-      for (int i = 0; i < B; i++) multiply_f32(d.v[i][n / 8], a[i], r);
+      for (int i = 0; i < B; i++)
+        if constexpr (MIXED) multiply_mixed(d.v[i][n / 8], a[i], r); else multiply_f32(d.v[i][n / 8], a[i], r);
     }
   }
 }
@@ -415,20 +421,20 @@ template <bool AT, bool BT, int K, class T, int B, int N, int AR, int AC, int R,
 CLEAVE_DEVICE void multiply_tiles(Fragment<B, N>& d, const Tile<T, AR, AC>& a, int a_row, int a_k, const Tile<T, R, C>& b, int b_k, int b_column) {
   if constexpr (sizeof(T) == 2) {
     const u32 first = lane_of_a<AT>(a, a_row, a_k);
-    multiply_steps<BT, T, K>(d, b, b_k, b_column, [&](auto& r, int i, int k) { load_a<AT>(r, a, first, 16 * i, k); }, T());
+    multiply_steps<BT, false, T, K>(d, b, b_k, b_column, [&](auto& r, int i, int k) { load_a<AT>(r, a, first, 16 * i, k); }, T());
   } else {
     constexpr int PIECE = K % 16 == 0 ? 16 : K;  // three products a step: unrolled further they would only make more code
 CLEAVE_ONCE
     for (int at = 0; at < K; at += PIECE)
-      multiply_steps<BT, T, PIECE>(d, b, b_k + at, b_column, [&](auto& r, int i, int k) { load_a<AT>(r, a, 0, a_row + 16 * i, a_k + at + k); }, T());
+      multiply_steps<BT, false, T, PIECE>(d, b, b_k + at, b_column, [&](auto& r, int i, int k) { load_a<AT>(r, a, 0, a_row + 16 * i, a_k + at + k); }, T());
   }
 }
 CLEAVE_DEVICE void copy_step(u32 (&to)[4], const u32 (&from)[4]) { CLEAVE_UNROLL for (int c = 0; c < 4; c++) to[c] = from[c]; }
 CLEAVE_DEVICE void copy_step(float (&to)[4], const float (&from)[4]) { CLEAVE_UNROLL for (int c = 0; c < 4; c++) to[c] = from[c]; }
-template <bool BT, int K, class T, int B, int N, int R, int C>
+template <bool BT, int K, bool MIXED, class T, int B, int N, int R, int C>
 CLEAVE_DEVICE void multiply_packed(Fragment<B, N>& d, const Packed<T, B, K>& a, const Tile<T, R, C>& b, int b_k, int b_column) {
   constexpr int STEP = sizeof(T) == 2 ? 16 : 8;
-  multiply_steps<BT, T, K>(d, b, b_k, b_column, [&](auto& r, int i, int k) { copy_step(r, a.v[i][k / STEP]); }, T());
+  multiply_steps<BT, MIXED, T, K>(d, b, b_k, b_column, [&](auto& r, int i, int k) { copy_step(r, a.v[i][k / STEP]); }, T());
 }
 // A tile, as values in registers: rows by columns of the fragment.
 template <bool TRANSPOSED, class T, int B, int N, int R, int C> CLEAVE_DEVICE void read_tile(Fragment<B, N>& x, const Tile<T, R, C>& t, int row, int column) {

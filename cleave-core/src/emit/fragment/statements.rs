@@ -188,7 +188,8 @@ impl Writer<'_> {
                     self.code.line(format!("cleave::Packed<{t}, {}, {depth}> {packed};", self.shape.blocks));
                     self.code.line(format!("cleave::pack_fragment({packed}, [&](int i, int j, int c) {{ return {x}; }});"))
                 }
-                self.code.line(format!("cleave::multiply_packed<{b_transposed}, {depth}>({name}, {packed}, {b_name}, {k_at}, {c_at});"))
+                let mixed = b_tile.dtype == DType::F32 && self.cx.reads_16_bits();
+                self.code.line(format!("cleave::multiply_packed<{b_transposed}, {depth}, {mixed}>({name}, {packed}, {b_name}, {k_at}, {c_at});"))
             }
         }
         Ok(())
