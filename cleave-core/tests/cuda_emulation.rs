@@ -101,6 +101,10 @@ fn cases(kernel: &Kernel, target: Target) -> Vec<Case> {
             (vec![("B", 1), ("K", 1), ("G", 1), ("M", 70), ("N", 131), ("D", 33), ("E", 57)], vec![129]),
         ];
     }
+    if target == Target::Hopper && named("R") && named("N") {
+        let case = |h, n, c, r, lengths: &[i64]| (vec![("B", 2), ("H", h), ("N", n), ("C", c), ("R", r)], lengths.to_vec());
+        return vec![case(70, 70, 512, 64, &[70, 9]), case(3, 64, 72, 8, &[64, 0]), case(5, 201, 500, 33, &[199, 128]), case(2, 70, 60, 64, &[1, 69])];
+    }
     if target == Target::Hopper && named("F") {
         let parts = |m, c, h, f| vec![("M", m), ("C", c), ("H", h), ("F", f), ("K", 2), ("J", 70)];
         return vec![(parts(70, 136, 5, 32), vec![1]), (parts(5, 67, 3, 5), vec![1])];
@@ -311,6 +315,40 @@ fn results_are_copied_only_where_a_copy_of_64_columns_ends_with_its_tile() {
         run_entries(&folder, &kernel, &types, &programs, Target::Hopper, (&emission.entries, &emission.modules), &mut wrong);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"))
+}
+
+/// What all heads share is key and value.
+const LATENT: &str = r#"
+#[cleave::kernel(dtypes(T = bf16), bound(C <= 512, R <= 64))]
+pub fn latent<T>(q: Tensor<T, B, H, C>, cache: Tensor<T, B, N, C>, qp: Tensor<T, B, H, R>, kp: Tensor<T, B, N, R>, scale: f32) -> Tensor<T, B, H, C> {
+    sum::<N>(softmax::<N>((sum::<C>(q * cache) + sum::<R>(qp * kp)) * scale) * cache)
+}
+#[cleave::kernel(dtypes(T = bf16), bound(C <= 512, R <= 64))]
+pub fn latent_masked<T>(q: Tensor<T, B, H, C>, cache: Tensor<T, B, N, C>, qp: Tensor<T, B, H, R>, kp: Tensor<T, B, N, R>, len: Tensor<i32, B>, scale: f32)
+    -> (Tensor<T, B, H, C>, Tensor<f32, B, H>) {
+    let s = mask((sum::<C>(q * cache) + sum::<R>(qp * kp)) * scale, index::<N>() < len);
+    (sum::<N>(softmax::<N>(s) * cache), logsumexp::<N>(s))
+}
+"#;
+
+#[test]
+fn warpgroups_side_by_side_share_out_the_columns_of_a_tile_that_is_key_and_value() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("emulation_latent");
+    std::fs::create_dir_all(&folder).unwrap();
+    let (mut wrong, mut ran) = (vec![], 0);
+    for kernel in cleave_core::frontend::from_source(LATENT).unwrap_or_else(|e| panic!("{}", e.render(LATENT))) {
+        let (_, programs) = support::programs(&kernel);
+        let types = vec![DType::BF16];
+        let knobs = [Knobs::CHIP_512, Knobs { step: 32, ..Knobs::CHIP_512 }, Knobs { warpgroups: 2, step: 64, ..Knobs::CHIP_64 }];
+        let emission = emit::variants(&kernel, &types, &programs, &knobs.map(emit::Placement::Hopper));
+        assert_eq!(emission.entries.len(), knobs.len(), "{}: {:?}", kernel.name, emission.refusals);
+        // one ring has both: a slot is given back when the values are read
+        let first = schedule(&emission.modules[0].1);
+        assert!(first.contains("q_tile * cache_tile + qp_tile * kp_tile; wait<0>"), "{first}");
+        ran += run_entries(&folder, &kernel, &types, &programs, Target::Hopper, (&emission.entries, &emission.modules), &mut wrong)
+    }
+    assert!(wrong.is_empty(), "{} of {ran} runs:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(ran >= 6, "{ran} runs")
 }
 
 #[test]

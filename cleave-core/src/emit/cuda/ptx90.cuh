@@ -75,6 +75,8 @@ template <int N> CLEAVE_DEVICE void stores_read() { asm volatile("cp.async.bulk.
 CLEAVE_DEVICE void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 CLEAVE_DEVICE void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N> CLEAVE_DEVICE void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
+// The same number, of which the compiler knows nothing: what follows from it is computed where it is used, not kept.
+CLEAVE_DEVICE u32 recomputed(u32 x) { asm volatile("" : "+r"(x)); return x; }
 // Keeps the compiler from moving uses of registers across this point.
 template <int N> CLEAVE_DEVICE void pin(float (&x)[N][4]) {
 CLEAVE_UNROLL
