@@ -9,7 +9,7 @@ use cleave_core::emit;
 use cleave_core::emit::hopper::Knobs;
 use cleave_core::graph::Op;
 use cleave_core::kernel::Kernel;
-use cleave_core::plan::{Entry, TensorRef};
+use cleave_core::plan::{Body, Entry, TensorRef};
 use cleave_core::schedule::programs_with;
 use cleave_core::tile::Program;
 use std::collections::BTreeSet;
@@ -346,6 +346,42 @@ fn warpgroups_side_by_side_share_out_the_columns_of_a_tile_that_is_key_and_value
         let first = schedule(&emission.modules[0].1);
         assert!(first.contains("q_tile * cache_tile + qp_tile * kp_tile; wait<0>"), "{first}");
         ran += run_entries(&folder, &kernel, &types, &programs, Target::Hopper, (&emission.entries, &emission.modules), &mut wrong)
+    }
+    assert!(wrong.is_empty(), "{} of {ran} runs:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(ran >= 6, "{ran} runs")
+}
+
+/// Of normalised keys only a sum is made anew: a launch of its own makes it, once for each.
+const NORMALISED: &str = r#"
+#[cleave::kernel(dtypes(T = bf16), bound(D <= 128, E <= 128))]
+pub fn normalised<T>(q: Tensor<T, B, (K, G), M, D>, k: Tensor<T, B, K, N, D>, v: Tensor<T, B, K, N, E>, q_gain: Tensor<T, D>, k_gain: Tensor<T, D>, eps: f32)
+    -> Tensor<T, B, (K, G), M, E> {
+    sum::<N>(softmax::<N>(sum::<D>(rms_norm::<D>(q, q_gain, eps) * rms_norm::<D>(k, k_gain, eps)) * 0.1) * v)
+}
+"#;
+
+#[test]
+fn a_norm_of_each_key_is_made_by_a_launch_on_vectors_before_the_products() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("emulation_normalised");
+    std::fs::create_dir_all(&folder).unwrap();
+    let (mut wrong, mut ran) = (vec![], 0);
+    let kernel = cleave_core::frontend::from_source(NORMALISED).unwrap_or_else(|e| panic!("{}", e.render(NORMALISED))).remove(0);
+    let (_, programs) = support::programs(&kernel);
+    for target in [Target::Portable, Target::Hopper] {
+        let (entries, modules) = emit::instance(&kernel, &[DType::BF16], &programs, target);
+        let (entries, modules): (Vec<Entry>, Vec<_>) = entries
+            .into_iter()
+            .filter(|e| e.launches.len() == 2)
+            .enumerate()
+            .map(|(n, mut e)| {
+                let module = modules[e.launches[0].module as usize].clone();
+                e.launches.iter_mut().for_each(|l| l.module = n as u32);
+                assert!(matches!(e.launches[0].body, Body::Vector { .. }) && e.launches[1].body == Body::TensorCores);
+                (e, module)
+            })
+            .unzip();
+        assert!(!entries.is_empty());
+        ran += run_entries(&folder, &kernel, &[DType::BF16], &programs, target, (&entries, &modules), &mut wrong)
     }
     assert!(wrong.is_empty(), "{} of {ran} runs:\n{}", wrong.len(), wrong.join("\n"));
     assert!(ran >= 6, "{ran} runs")

@@ -27,6 +27,7 @@ CLEAVE_UNROLL
   for (int k = 0; k < K; k += 16) wgmma<BMN>(d.v[0], a.v[0][k / 16], y + (step_bytes<BMN, BROWS>(k) >> 4), k > 0 || !fresh, T());
 }
 template <int N> CLEAVE_DEVICE void pin(Fragment<1, N>& x) { pin(x.v[0]); }
+template <class T, int K> CLEAVE_DEVICE void pin(Packed<T, 1, K>& x) { pin(x.v[0]); }
 
 // The tiles of two intervals of positions, each once, from the last to the first: the step that visits each.
 struct Visits {

@@ -84,6 +84,12 @@ CLEAVE_UNROLL
 CLEAVE_UNROLL
     for (int c = 0; c < 4; c++) asm volatile("" : "+f"(x[i][c])::"memory");
 }
+template <int N> CLEAVE_DEVICE void pin(u32 (&x)[N][4]) {
+CLEAVE_UNROLL
+  for (int i = 0; i < N; i++)
+CLEAVE_UNROLL
+    for (int c = 0; c < 4; c++) asm volatile("" : "+r"(x[i][c])::"memory");
+}
 // Registers of a thread of this warpgroup from here on.
 template <int N> CLEAVE_DEVICE void raise_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
 template <int N> CLEAVE_DEVICE void lower_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }

@@ -132,8 +132,8 @@ impl Knobs {
             (0, [steps(Self::CHIP_64, &[128]), steps(lower, &[128, 64])].concat()),
             (0, steps(lower, &[128, 64])),
             (0, low(Self::CHIP_64, &[128, 64])),
-            (64, steps(Self::CHIP_128, &[128, 64])),
-            (64, low(Self::CHIP_128, &[128, 64])),
+            (64, steps(Self::CHIP_128, &[128, 96, 64])),
+            (64, low(Self::CHIP_128, &[128, 96, 64])),
             (128, steps(Self::CHIP_256, &[128, 80, 64])),
             (256, steps(Self::CHIP_512, &[64, 32])),
         ];

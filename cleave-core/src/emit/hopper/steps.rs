@@ -103,6 +103,8 @@ pub(super) struct Builder<'w, 'a> {
     terms: HashMap<NodeId, Vec<(Term, BTreeSet<Value>, String)>>,
     /// Registers of values with columns that maps give.
     maps: Vec<(Value, u32)>,
+    /// And of values of a step's columns that come from global memory, which are asked for at its start.
+    asked: u32,
 }
 
 /// A name from which others may be made by a suffix: none of the user's begins with it and an underscore.
@@ -146,6 +148,7 @@ pub fn of<'a>(w: &mut Writer<'a>, shape: Shape) -> Result<Steps<'a>, Refusal> {
         before: Code::at(2),
         terms: HashMap::new(),
         maps: vec![],
+        asked: 0,
     };
     // what precedes the loop and is no operand is written where it stands; its values are there for the loop
     for s in &part.body[..at] {
@@ -174,7 +177,7 @@ pub fn of<'a>(w: &mut Writer<'a>, shape: Shape) -> Result<Steps<'a>, Refusal> {
     b.prune();
     let unrolled = if l.domain.is_empty() && b.makes_operands() { shape.unroll } else { 1 };
     b.unroll(unrolled);
-    let held = b.held();
+    let held = b.held() + b.asked;
     let Builder { operands, operations, work, packed, packed_registers, guards, instructions, accumulators, .. } = b;
     let limits = w.limits.borrow().len() as u32;
     Ok(Steps {
@@ -317,6 +320,9 @@ impl<'a> Builder<'_, 'a> {
                     self.work(Kind::Work, format!("{label} {name}"), &[name], code);
                     // what comes from global memory is asked for first
                     if let Statement::Load { .. } = s {
+                        if let Class::Columns(column) = self.w.class(*node)? {
+                            self.asked += self.w.local(column) / 4
+                        }
                         self.operations.rotate_right(1);
                         self.work.rotate_right(1)
                     }
@@ -467,6 +473,7 @@ impl<'a> Builder<'_, 'a> {
         if !identifiers(code.text()).any(|w| self.names.contains_key(w) || w == cx.start(self.l.dim) || w == "partial") {
             self.before.line(declaration);
             self.before.append(&code);
+            self.before.line(format!("cleave::pin({packed});"));
             self.value(&packed);
             return Ok(packed);
         }
