@@ -9,7 +9,7 @@ use cleave_core::emit;
 use cleave_core::emit::hopper::Knobs;
 use cleave_core::graph::Op;
 use cleave_core::kernel::Kernel;
-use cleave_core::plan::{Entry, TensorRef};
+use cleave_core::plan::{Body, Entry, TensorRef};
 use cleave_core::schedule::programs_with;
 use cleave_core::tile::Program;
 use std::collections::BTreeSet;
@@ -100,6 +100,10 @@ fn cases(kernel: &Kernel, target: Target) -> Vec<Case> {
             (vec![("B", 2), ("K", 1), ("G", 2), ("M", 3), ("N", 5), ("D", 200), ("E", 136)], vec![0, 2]),
             (vec![("B", 1), ("K", 1), ("G", 1), ("M", 70), ("N", 131), ("D", 33), ("E", 57)], vec![129]),
         ];
+    }
+    if target == Target::Hopper && named("R") && named("N") {
+        let case = |h, n, c, r, lengths: &[i64]| (vec![("B", 2), ("H", h), ("N", n), ("C", c), ("R", r)], lengths.to_vec());
+        return vec![case(70, 70, 512, 64, &[70, 9]), case(3, 64, 72, 8, &[64, 0]), case(5, 201, 500, 33, &[199, 128]), case(2, 70, 60, 64, &[1, 69])];
     }
     if target == Target::Hopper && named("F") {
         let parts = |m, c, h, f| vec![("M", m), ("C", c), ("H", h), ("F", f), ("K", 2), ("J", 70)];
@@ -311,6 +315,76 @@ fn results_are_copied_only_where_a_copy_of_64_columns_ends_with_its_tile() {
         run_entries(&folder, &kernel, &types, &programs, Target::Hopper, (&emission.entries, &emission.modules), &mut wrong);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"))
+}
+
+/// What all heads share is key and value.
+const LATENT: &str = r#"
+#[cleave::kernel(dtypes(T = bf16), bound(C <= 512, R <= 64))]
+pub fn latent<T>(q: Tensor<T, B, H, C>, cache: Tensor<T, B, N, C>, qp: Tensor<T, B, H, R>, kp: Tensor<T, B, N, R>, scale: f32) -> Tensor<T, B, H, C> {
+    sum::<N>(softmax::<N>((sum::<C>(q * cache) + sum::<R>(qp * kp)) * scale) * cache)
+}
+#[cleave::kernel(dtypes(T = bf16), bound(C <= 512, R <= 64))]
+pub fn latent_masked<T>(q: Tensor<T, B, H, C>, cache: Tensor<T, B, N, C>, qp: Tensor<T, B, H, R>, kp: Tensor<T, B, N, R>, len: Tensor<i32, B>, scale: f32)
+    -> (Tensor<T, B, H, C>, Tensor<f32, B, H>) {
+    let s = mask((sum::<C>(q * cache) + sum::<R>(qp * kp)) * scale, index::<N>() < len);
+    (sum::<N>(softmax::<N>(s) * cache), logsumexp::<N>(s))
+}
+"#;
+
+#[test]
+fn warpgroups_side_by_side_share_out_the_columns_of_a_tile_that_is_key_and_value() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("emulation_latent");
+    std::fs::create_dir_all(&folder).unwrap();
+    let (mut wrong, mut ran) = (vec![], 0);
+    for kernel in cleave_core::frontend::from_source(LATENT).unwrap_or_else(|e| panic!("{}", e.render(LATENT))) {
+        let (_, programs) = support::programs(&kernel);
+        let types = vec![DType::BF16];
+        let knobs = [Knobs::CHIP_512, Knobs { step: 32, ..Knobs::CHIP_512 }, Knobs { warpgroups: 2, step: 64, ..Knobs::CHIP_64 }];
+        let emission = emit::variants(&kernel, &types, &programs, &knobs.map(emit::Placement::Hopper));
+        assert_eq!(emission.entries.len(), knobs.len(), "{}: {:?}", kernel.name, emission.refusals);
+        // one ring has both: a slot is given back when the values are read
+        let first = schedule(&emission.modules[0].1);
+        assert!(first.contains("q_tile * cache_tile + qp_tile * kp_tile; wait<0>"), "{first}");
+        ran += run_entries(&folder, &kernel, &types, &programs, Target::Hopper, (&emission.entries, &emission.modules), &mut wrong)
+    }
+    assert!(wrong.is_empty(), "{} of {ran} runs:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(ran >= 6, "{ran} runs")
+}
+
+/// Of normalised keys only a sum is made anew: a launch of its own makes it, once for each.
+const NORMALISED: &str = r#"
+#[cleave::kernel(dtypes(T = bf16), bound(D <= 128, E <= 128))]
+pub fn normalised<T>(q: Tensor<T, B, (K, G), M, D>, k: Tensor<T, B, K, N, D>, v: Tensor<T, B, K, N, E>, q_gain: Tensor<T, D>, k_gain: Tensor<T, D>, eps: f32)
+    -> Tensor<T, B, (K, G), M, E> {
+    sum::<N>(softmax::<N>(sum::<D>(rms_norm::<D>(q, q_gain, eps) * rms_norm::<D>(k, k_gain, eps)) * 0.1) * v)
+}
+"#;
+
+#[test]
+fn a_norm_of_each_key_is_made_by_a_launch_on_vectors_before_the_products() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("emulation_normalised");
+    std::fs::create_dir_all(&folder).unwrap();
+    let (mut wrong, mut ran) = (vec![], 0);
+    let kernel = cleave_core::frontend::from_source(NORMALISED).unwrap_or_else(|e| panic!("{}", e.render(NORMALISED))).remove(0);
+    let (_, programs) = support::programs(&kernel);
+    for target in [Target::Portable, Target::Hopper] {
+        let (entries, modules) = emit::instance(&kernel, &[DType::BF16], &programs, target);
+        let (entries, modules): (Vec<Entry>, Vec<_>) = entries
+            .into_iter()
+            .filter(|e| e.launches.len() == 2)
+            .enumerate()
+            .map(|(n, mut e)| {
+                let module = modules[e.launches[0].module as usize].clone();
+                e.launches.iter_mut().for_each(|l| l.module = n as u32);
+                assert!(matches!(e.launches[0].body, Body::Vector { .. }) && e.launches[1].body == Body::TensorCores);
+                (e, module)
+            })
+            .unzip();
+        assert!(!entries.is_empty());
+        ran += run_entries(&folder, &kernel, &[DType::BF16], &programs, target, (&entries, &modules), &mut wrong)
+    }
+    assert!(wrong.is_empty(), "{} of {ran} runs:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(ran >= 6, "{ran} runs")
 }
 
 #[test]

@@ -142,6 +142,13 @@ def nine():
                 attention(f"{name(kind)} d{dim}", 1, 32, key_heads, s, keys, dim, False, torch.float16)
         if phase == "prefill":
             attention(name("mla"), 1, 128, 128, s, keys, 192, False, torch.float16, 128)
+    for keys in (1024, 2048, 4096):
+        # all heads share a row of the latent cache, which is key and value, and a key for positions
+        operands = half(128, 128, 512, scale=0.1), half(128, keys, 512), half(128, 128, 64, scale=0.1), half(128, keys, 64)
+        scores = lambda q, cache, qp, kp: (q @ cache.transpose(1, 2) + qp @ kp.transpose(1, 2)) * 192**-0.5
+        latent = lambda q, cache, qp, kp: torch.softmax(scores(q, cache, qp, kp), -1) @ cache
+        moved = 2.0 * 128 * (128 * 1088 + keys * 576)
+        both(f"nine decode mla L{keys}", latent, operands, 2.0 * 128 * 128 * keys * 1088, moved)
 
 
 def subgraphs():
@@ -153,11 +160,49 @@ def subgraphs():
         gated = lambda x, gate, up: F.silu(F.linear(x, gate)) * F.linear(x, up)
         moved = 2.0 * (tokens * 4096 + 2 * 4096 * 14336 + tokens * 14336)
         both(f"gated mlp T{tokens} 4096->14336", gated, (x, gate, up), 4.0 * tokens * 4096 * 14336, moved)
+        down, up = random(16, 4096, scale=0.02), random(4096, 16, scale=0.02)
+        lora = lambda x, w, down, up: F.linear(x, w) + F.linear(F.linear(x, down), up)
+        flop = 2.0 * tokens * (4096 * 4096 + 16 * (4096 + 4096))
+        both(f"lora T{tokens} 4096->4096 r16", lora, (x, w, down, up), flop, 2.0 * (2 * tokens * 4096 + 4096 * 4096 + 16 * (4096 + 4096)))
     for rows, columns in ((8192, 4096), (4096, 32768), (128, 131072)):
         x, gain = random(rows, columns), random(columns)
         both(f"softmax {rows}x{columns}", lambda x: torch.softmax(x, -1), (x,), 0.0, 4.0 * rows * columns)
         both(f"rmsnorm {rows}x{columns}", lambda x, gain: F.rms_norm(x, (columns,), gain), (x, gain), 0.0, 4.0 * rows * columns)
         both(f"logsumexp {rows}x{columns}", lambda x: torch.logsumexp(x.float(), -1), (x,), 0.0, 2.0 * rows * columns)
+    for name, batch, queries, keys in (("attention B4 M4096", 4, 4096, 4096), ("decode B8 N8192", 8, 1, 8192)):
+        q, k, v = random(batch, 32, queries, 128), random(batch, 8, keys, 128), random(batch, 8, keys, 128)
+        rms = lambda x, gain: F.rms_norm(x, (128,), gain)
+        normalised = lambda q, k, v, gq, gk: F.scaled_dot_product_attention(rms(q, gq), rms(k, gk), v, enable_gqa=True)
+        cost = attention_cost(batch, 32, 8, queries, keys, 128, 128, False)
+        both(f"qknorm {name} H32/8 D128", normalised, (q, k, v, random(128), random(128)), *cost)
+
+
+def sparse():
+    """Structured masks. The block mask is built apart from the call that is timed."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    heads, length, dim = 16, 16384, 128
+    masks = {
+        "window 1024 causal": lambda b, h, i, j: (i >= j) & (i - j < 1024),
+        "blocked 512": lambda b, h, i, j: (i // 512) == (j // 512),
+        "strided 64 + window 256": lambda b, h, i, j: (i >= j) & ((i - j < 256) | ((i - j) % 64 == 0)),
+        "sink 64 + window 1024": lambda b, h, i, j: (i >= j) & ((j < 64) | (i - j < 1024)),
+        "longformer 256 + global 64": lambda b, h, i, j: ((i - j).abs() <= 256) | (j < 64) | (i < 64),
+    }
+    for name, mask in masks.items():
+        workload = f"sparse {name} S{length} H{heads} D{dim}"
+        if not wanted(workload):
+            continue
+        q, k, v = (random(1, heads, length, dim) for _ in "qkv")
+        at = torch.arange(length, device=DEVICE)
+        seen = sum(int(mask(0, 0, rows[:, None], at[None]).sum()) for rows in at.split(2048))
+
+        def prepare(mask=mask):
+            blocks = create_block_mask(mask, None, None, length, length, device=DEVICE)
+            call = torch.compile(flex_attention)
+            return lambda: call(q, k, v, block_mask=blocks)
+
+        row(workload, "flex_attention compiled", prepare, 4.0 * heads * seen * dim, 2.0 * 4 * heads * length * dim)
 
 
 if __name__ == "__main__":
@@ -172,3 +217,4 @@ if __name__ == "__main__":
         attention(*workload)
     nine()
     subgraphs()
+    sparse()

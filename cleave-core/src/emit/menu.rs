@@ -64,6 +64,15 @@ impl Placement {
             }
         }
     }
+    /// Beside products of matrices a launch without any is bound by memory.
+    fn of_launch(&self, parts: &[Part]) -> Placement {
+        let multiplies = || parts.iter().any(|p| p.statements().iter().any(|(_, s)| is_product(p, s)));
+        match self {
+            Placement::Hopper(_) if !multiplies() => Placement::Vector(vector::menu::beside(true)),
+            Placement::Fragment(size) if !multiplies() => Placement::Vector(vector::menu::beside(size.aligned)),
+            placement => *placement,
+        }
+    }
     fn body(&self) -> Body {
         match self {
             Placement::Shared => Body::Shared,
@@ -221,6 +230,10 @@ impl Emission {
     }
 }
 
+fn is_product(part: &Part, s: &Statement) -> bool {
+    matches!(s, Statement::Reduce { node, .. } | Statement::Fold { node, .. } if part.contraction(*node).is_some())
+}
+
 /// What a program computes by products of matrices: the axes of each, sorted.
 fn products(program: &Program) -> Vec<AxisSet> {
     let mut all: Vec<AxisSet> = vec![];
@@ -309,9 +322,11 @@ impl Work {
 fn place(kernel: &Kernel, types: &[DType], program: &Program, number: usize, placement: &Placement, module: u32) -> Result<(Entry, String), Refusal> {
     let bound_of = |axis: AxisId| program.bounds.iter().find(|b| b.0 == axis).map(|b| b.1 as u32);
     let (mut source, mut instructions, mut schedules) = (String::new(), Default::default(), String::new());
-    let (mut launches, mut tiles, mut guards) = (vec![], vec![], vec![]);
+    let (mut launches, mut tiles, mut guards, mut vectors) = (vec![], vec![], vec![], false);
     for (l, parts) in program.launches.iter().enumerate() {
         let symbol = super::code::identifier(&format!("{}_{number}_{l}", kernel.name));
+        let placement = &placement.of_launch(parts);
+        vectors |= matches!(placement, Placement::Vector(_));
         let params = format!("{symbol}_params");
         let words = Words::default();
         let (mut text, mut calls, mut launch_tiles, mut partial_bytes, mut shared_bytes) = (String::new(), vec![], vec![], vec![], 0);
@@ -406,7 +421,7 @@ fn place(kernel: &Kernel, types: &[DType], program: &Program, number: usize, pla
         tiles.push(launch_tiles)
     }
     guards.extend(chip_guards(program, &tiles));
-    let source = header(kernel, types, program, placement, &instructions) + &schedules + &source;
+    let source = header(kernel, types, program, placement, vectors, &instructions) + &schedules + &source;
     Ok((Entry { program: number as u32, target: placement.target(), tiles, launches, guards }, source))
 }
 
@@ -432,15 +447,15 @@ fn chip_guards(program: &Program, tiles: &crate::plan::Tiles) -> Vec<Guard> {
     guards
 }
 
-fn header(kernel: &Kernel, types: &[DType], program: &Program, placement: &Placement, instructions: &BTreeSet<Instruction>) -> String {
+fn header(kernel: &Kernel, types: &[DType], program: &Program, placement: &Placement, vectors: bool, instructions: &BTreeSet<Instruction>) -> String {
     let types = kernel.params.iter().zip(types).map(|(p, t)| format!("{} = {t}", p.name)).collect::<Vec<_>>().join(", ");
     let name: String = program.name.chars().map(|c| if c == '\n' || c == '\\' { ' ' } else { c }).collect();
     let types = if types.is_empty() { String::new() } else { format!(" ({types})") };
     let more = match placement {
         Placement::Hopper(_) => format!("{PTX_90}{}{TILE_90}", wgmma::wrappers(instructions)),
-        Placement::Vector(_) => VECTOR.into(),
         _ => String::new(),
     };
+    let more = more + if vectors { VECTOR } else { "" };
     format!("// {}{types}: {name}; {}\n{PTX}{TILE}{more}\n", kernel.name, placement.name())
 }
 

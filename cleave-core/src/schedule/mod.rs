@@ -106,7 +106,8 @@ pub fn program(algorithm: u32, framed: &Framed, variant: &Variant, bounds: &[(Ax
             framed.graph.inputs.push(Input { name, element, storage: access, positive: false, extent: None, workspace: Some(n), absence });
             program.workspaces.push(Workspace { axes })
         }
-        program.launches.push(parts(&launch, variant));
+        // what is whole on chip is so for the products of the last launch
+        program.launches.push(parts(&launch, &Variant { chip: AxisSet::EMPTY, ..variant.clone() }));
         let inputs = framed.graph.inputs.len() - now.len();
         let before = framed;
         let mut moved: HashMap<NodeId, NodeId> = HashMap::new();

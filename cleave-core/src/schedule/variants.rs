@@ -3,6 +3,7 @@
 //! - packing: grid axes that no contraction can tell apart share a dim;
 //! - on chip: a reduction that runs inside the loop of another is computed without a loop of its own if its axes are whole on chip, and
 //!   once if the grid axes that it lacks are;
+//! - aside: of such reductions, those that are no products and lack rows that the products have go to a launch of their own: a norm of each key beside its products;
 //! - keeping: what one loop computed, a later loop along the same dim may recall;
 //! - cuts: a reduction that would be computed again across the grid, or that a loop with a store waits for, may be a launch of its own.
 use super::associate::group;
@@ -29,10 +30,15 @@ pub struct Candidate {
 /// The candidates of a graph, most promising first; one of the last two has no bounds and is sound.
 pub fn candidates(framed: &Framed, bounds: &[(AxisId, usize)]) -> Vec<Candidate> {
     let looped = Variant { pack: true, ..Variant::default() };
-    let (inner, lacking) = nested(framed);
+    let (inner, lacking) = nested(framed, &[]);
     let whole = inner.union(lacking);
     let grid = all_stores(&framed.graph).iter().fold(AxisSet::EMPTY, |s, id| s.union(grid_of(framed, &[*id], AxisSet::EMPTY)));
     let mut variants = vec![];
+    let (aside, cuts_aside) = aside(framed);
+    if !aside.is_empty() {
+        let (inner, lacking) = nested(framed, &aside);
+        variants.push(Variant { chip: inner.union(lacking), cuts: cuts_aside, ..looped.clone() })
+    }
     if !whole.is_empty() && !grid.is_subset(whole) {
         variants.push(Variant { chip: whole, ..looped.clone() })
     }
@@ -116,6 +122,12 @@ impl View {
     fn is_nested(&self, n: NodeId) -> bool {
         self.graph().op(n).reduced().intersects(self.loops) && self.free(n).intersects(self.loops)
     }
+    /// Whether a reduction is a sum of a product of two values neither of which varies along all that the other does.
+    fn is_product(&self, n: NodeId) -> bool {
+        let (g, body) = (self.graph(), self.graph().operands(n)[0]);
+        let (Op::Sum(_), Op::Product(_), [x, y]) = (g.op(n), g.op(body), g.operands(body)) else { return false };
+        !self.free(*x).is_subset(self.free(*y)) && !self.free(*y).is_subset(self.free(*x))
+    }
     fn lacking(&self, n: NodeId) -> AxisSet {
         self.grid.difference(self.free(n))
     }
@@ -158,13 +170,13 @@ impl View {
 }
 
 /// The axes that take every reduction out of the loops of others, and the grid axes that these reductions lack. The innermost go
-/// first: with their axes on chip, others may no longer be inside a loop.
-fn nested(framed: &Framed) -> (AxisSet, AxisSet) {
+/// first: with their axes on chip, others may no longer be inside a loop. Some are computed elsewhere.
+fn nested(framed: &Framed, elsewhere: &[NodeId]) -> (AxisSet, AxisSet) {
     let (mut inner, mut lacking) = (AxisSet::EMPTY, AxisSet::EMPTY);
     loop {
         let before = inner;
         for view in views(framed, inner) {
-            let nested: Vec<NodeId> = view.live.iter().copied().filter(|n| view.is_nested(*n)).collect();
+            let nested: Vec<NodeId> = view.live.iter().copied().filter(|n| view.is_nested(*n) && !elsewhere.contains(n)).collect();
             let innermost = |n: &&NodeId| nested.iter().all(|m| m == *n || !view.graph().cone([**n]).contains(m));
             for &n in nested.iter().filter(innermost) {
                 inner = inner.union(view.graph().op(n).reduced());
@@ -175,6 +187,38 @@ fn nested(framed: &Framed) -> (AxisSet, AxisSet) {
             return (inner, lacking);
         }
     }
+}
+
+/// Nested reductions that are no products and would be computed again for rows that nested products have: these, and what is to be stored of each.
+fn aside(framed: &Framed) -> (Vec<NodeId>, Vec<NodeId>) {
+    let (mut found, mut stored) = (BTreeSet::new(), BTreeSet::new());
+    for view in views(framed, AxisSet::EMPTY) {
+        let g = view.graph();
+        let (products, others): (Vec<NodeId>, Vec<NodeId>) =
+            view.live.iter().copied().filter(|n| view.is_nested(*n)).partition(|n| view.is_product(*n));
+        let lacking = products.iter().fold(AxisSet::EMPTY, |s, n| s.union(view.lacking(*n)));
+        if products.is_empty() {
+            continue;
+        }
+        for n in others.into_iter().filter(|n| !view.lacking(*n).is_subset(lacking)) {
+            let alone = !g.cone([n]).into_iter().any(|m| matches!(g.op(m), Op::Frame(..)) || products.contains(&m));
+            if !alone {
+                continue;
+            }
+            // and what is made of it alone
+            let mut top = n;
+            let users = |of: NodeId| view.live.iter().copied().filter(move |m| g.operands(*m).contains(&of)).collect::<Vec<_>>();
+            while let [user] = users(top)[..]
+                && view.free(user) == view.free(n)
+                && g.op(user).reduced().is_empty()
+            {
+                top = user
+            }
+            found.insert(n);
+            stored.insert(top);
+        }
+    }
+    (found.into_iter().collect(), stored.into_iter().collect())
 }
 
 /// Reductions inside loops along an axis above which that axis is free again.

@@ -423,7 +423,8 @@ inline void products_commit() {
   emulator::poll([&g, round] { return g.round != round; });
 }
 template <int N> void products_wait() { emulator::fibers[thread()].waits = N; emulator::wait(emulator::GROUP); }
-template <int N> void pin(float (&)[N][4]) {}
+template <class T, int N> void pin(T (&)[N][4]) {}
+inline u32 recomputed(u32 x) { return x; }
 template <int N> void raise_registers() {}
 template <int N> void lower_registers() {}
 // An element of an operand in shared memory: `m` of the rows (or columns of the product), `k` of the contracted dim.

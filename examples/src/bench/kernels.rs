@@ -54,3 +54,78 @@ pub fn attention_grouped<T>(q: Tensor<T, B, (K, G), M, D>, k: Tensor<T, B, K, N,
 pub fn layer_norm_rows<T>(x: Tensor<T, M, C>, gain: Tensor<T, C>, bias: Tensor<T, C>, epsilon: f32) -> Tensor<T, M, C> {
     layer_norm::<C>(x, gain, bias, epsilon)
 }
+
+/// `linear(x, w) + linear(linear(x, down), up)`: weights and an update of low rank.
+#[cleave::kernel(dtypes(T = f16, bf16, f32), bound(R <= 64))]
+pub fn lora<T>(x: Tensor<T, M, C>, w: Tensor<T, J, C>, down: Tensor<T, R, C>, up: Tensor<T, J, R>) -> Tensor<T, M, J> {
+    sum::<C>(x * w) + sum::<R>(sum::<C>(x * down) * up)
+}
+
+/// Attention over a latent cache (multi-head latent attention, its projections absorbed): all heads share a row of `cache`, which is key and value, and a key for
+/// positions.
+#[cleave::kernel(dtypes(T = f16, bf16, f32), bound(C <= 512, R <= 64))]
+pub fn attention_latent<T>(
+    q: Tensor<T, B, H, C>,
+    cache: Tensor<T, B, N, C>,
+    q_position: Tensor<T, B, H, R>,
+    k_position: Tensor<T, B, N, R>,
+    scale: f32,
+) -> Tensor<T, B, H, C> {
+    let s = (sum::<C>(q * cache) + sum::<R>(q_position * k_position)) * scale;
+    sum::<N>(softmax::<N>(s) * cache)
+}
+
+/// Grouped attention of queries and keys that are normalised over their channels.
+#[cleave::kernel(dtypes(T = f16, bf16, f32), bound(D <= 256, E <= 256))]
+pub fn attention_normalised<T>(
+    q: Tensor<T, B, (K, G), M, D>,
+    k: Tensor<T, B, K, N, D>,
+    v: Tensor<T, B, K, N, E>,
+    q_gain: Tensor<T, D>,
+    k_gain: Tensor<T, D>,
+    scale: f32,
+    epsilon: f32,
+) -> Tensor<T, B, (K, G), M, E> {
+    let s = sum::<D>(rms_norm::<D>(q, q_gain, epsilon) * rms_norm::<D>(k, k_gain, epsilon)) * scale;
+    sum::<N>(softmax::<N>(s) * v)
+}
+
+/// A query sees itself and the keys before it, 1024 in all.
+#[cleave::kernel(dtypes(T = f16, bf16, f32), bound(D <= 256, E <= 256))]
+pub fn attention_window<T>(q: Tensor<T, B, H, M, D>, k: Tensor<T, B, H, N, D>, v: Tensor<T, B, H, N, E>, scale: f32) -> Tensor<T, B, H, M, E> {
+    let behind = index::<M>() - index::<N>();
+    let s = mask(sum::<D>(q * k) * scale, behind >= 0 && behind < 1024);
+    sum::<N>(softmax::<N>(s) * v)
+}
+
+/// Blocks of 512 positions see themselves.
+#[cleave::kernel(dtypes(T = f16, bf16, f32), bound(D <= 256, E <= 256))]
+pub fn attention_blocked<T>(q: Tensor<T, B, H, M, D>, k: Tensor<T, B, H, N, D>, v: Tensor<T, B, H, N, E>, scale: f32) -> Tensor<T, B, H, M, E> {
+    let s = mask(sum::<D>(q * k) * scale, index::<M>() / 512 == index::<N>() / 512);
+    sum::<N>(softmax::<N>(s) * v)
+}
+
+/// A window of 256 keys, and before it every 64th.
+#[cleave::kernel(dtypes(T = f16, bf16, f32), bound(D <= 256, E <= 256))]
+pub fn attention_strided<T>(q: Tensor<T, B, H, M, D>, k: Tensor<T, B, H, N, D>, v: Tensor<T, B, H, N, E>, scale: f32) -> Tensor<T, B, H, M, E> {
+    let behind = index::<M>() - index::<N>();
+    let s = mask(sum::<D>(q * k) * scale, behind >= 0 && (behind < 256 || behind % 64 == 0));
+    sum::<N>(softmax::<N>(s) * v)
+}
+
+/// A window of 1024 keys, and the first 64 of all.
+#[cleave::kernel(dtypes(T = f16, bf16, f32), bound(D <= 256, E <= 256))]
+pub fn attention_sink<T>(q: Tensor<T, B, H, M, D>, k: Tensor<T, B, H, N, D>, v: Tensor<T, B, H, N, E>, scale: f32) -> Tensor<T, B, H, M, E> {
+    let behind = index::<M>() - index::<N>();
+    let s = mask(sum::<D>(q * k) * scale, behind >= 0 && (index::<N>() < 64 || behind < 1024));
+    sum::<N>(softmax::<N>(s) * v)
+}
+
+/// 256 keys to both sides (Longformer); the first 64 positions see all and are seen by all.
+#[cleave::kernel(dtypes(T = f16, bf16, f32), bound(D <= 256, E <= 256))]
+pub fn attention_global<T>(q: Tensor<T, B, H, M, D>, k: Tensor<T, B, H, N, D>, v: Tensor<T, B, H, N, E>, scale: f32) -> Tensor<T, B, H, M, E> {
+    let behind = index::<M>() - index::<N>();
+    let near = behind <= 256 && -behind <= 256;
+    let s = mask(sum::<D>(q * k) * scale, near || index::<N>() < 64 || index::<M>() < 64);
+    sum::<N>(softmax::<N>(s) * v)
+}

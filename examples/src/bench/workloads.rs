@@ -1,5 +1,6 @@
 //! The tables of workloads. A name is that of the same workload in `peers/peers_cpu.py` (CPU, f32) or `peers/peers.py` (CUDA, bf16, the nine subgraphs f16).
-use super::kernels::{attention_grouped, gated_mlp, layer_norm_rows, norm_linear, norm_product, product, product_product, product_rowsum, swiglu};
+use super::kernels::{attention_blocked, attention_global, attention_grouped, attention_latent, attention_normalised, attention_sink, attention_strided};
+use super::kernels::{attention_window, gated_mlp, layer_norm_rows, lora, norm_linear, norm_product, product, product_product, product_rowsum, swiglu};
 use super::{Action, Job, Timed, Workload};
 use crate::data::Normal;
 use crate::kernels::{attention, attention_full, logsumexp_rows, rms_norm_rows, softmax_rows};
@@ -119,6 +120,94 @@ fn matrix<T: Element>(name: String, formula: Matrix, [rows, inner, columns]: [us
     workload::<T>(name, (2 * pair * rows * inner * columns) as f64, rows * inner + pair * inner * columns + out, make)
 }
 
+/// `linear(x, w) + linear(linear(x, down), up)`
+fn low_rank<T: Element>(name: String, [rows, inner, columns, rank]: [usize; 4]) -> Workload {
+    let make = move |device: &Device| -> Result<Job> {
+        let mut data = Normal::new(5);
+        let x = data.tensor::<T>(device, &[rows, inner], 1.0)?;
+        let w = data.tensor::<T>(device, &[columns, inner], 0.02)?;
+        let (down, up) = (data.tensor::<T>(device, &[rank, inner], 0.02)?, data.tensor::<T>(device, &[columns, rank], 0.02)?);
+        let mut y = Tensor::<T>::zeros(device, &[rows, columns])?;
+        job!(lora(&x, &w, &down, &up) => &mut y)
+    };
+    let flop = 2 * rows * (inner * columns + rank * (inner + columns));
+    workload::<T>(name, flop as f64, rows * inner + inner * columns + rows * columns + rank * (inner + columns), make)
+}
+
+/// Attention over a latent cache: `heads` queries a sequence, of `latent` channels and `rotary` for positions.
+fn latent<T: Element>(name: String, [batch, heads, keys, latent, rotary]: [usize; 5], scale: f32) -> Workload {
+    let make = move |device: &Device| -> Result<Job> {
+        let mut data = Normal::new(6);
+        let (q, cache) = (data.tensor::<T>(device, &[batch, heads, latent], 0.1)?, data.tensor::<T>(device, &[batch, keys, latent], 1.0)?);
+        let (qp, kp) = (data.tensor::<T>(device, &[batch, heads, rotary], 0.1)?, data.tensor::<T>(device, &[batch, keys, rotary], 1.0)?);
+        let mut y = Tensor::<T>::zeros(device, &[batch, heads, latent])?;
+        job!(attention_latent(&q, &cache, &qp, &kp, scale) => &mut y)
+    };
+    let flop = 2 * batch * heads * keys * (2 * latent + rotary);
+    workload::<T>(name, flop as f64, batch * (heads * (2 * latent + rotary) + keys * (latent + rotary)), make)
+}
+
+/// Attention of normalised queries and keys.
+fn normalised<T: Element>(name: String, [batch, heads, key_heads, queries, keys, dim]: [usize; 6]) -> Workload {
+    let make = move |device: &Device| -> Result<Job> {
+        let mut data = Normal::new(7);
+        let q = data.tensor::<T>(device, &[batch, heads, queries, dim], 1.0)?;
+        let (k, v) = (data.tensor::<T>(device, &[batch, key_heads, keys, dim], 1.0)?, data.tensor::<T>(device, &[batch, key_heads, keys, dim], 1.0)?);
+        let (q_gain, k_gain) = (data.tensor::<T>(device, &[dim], 1.0)?, data.tensor::<T>(device, &[dim], 1.0)?);
+        let mut y = Tensor::<T>::zeros(device, &[batch, heads, queries, dim])?;
+        let scale = 1.0 / (dim as f32).sqrt();
+        job!(attention_normalised(&q, &k, &v, &q_gain, &k_gain, scale, EPSILON) => &mut y)
+    };
+    workload::<T>(name, (4 * batch * heads * queries * keys * dim) as f64, 2 * batch * dim * (heads * queries + key_heads * keys), make)
+}
+
+/// Masks of attention: see the kernels of their names.
+#[derive(Clone, Copy)]
+enum Mask {
+    Window,
+    Blocked,
+    Strided,
+    Sink,
+    Global,
+}
+
+impl Mask {
+    /// How many keys of `length` a query sees.
+    fn seen(self, query: usize, length: usize) -> usize {
+        let up_to = |width: usize| (query + 1).min(width);
+        match self {
+            Mask::Window => up_to(1024),
+            Mask::Blocked => 512,
+            Mask::Strided => up_to(256) + (query / 64 + 1).saturating_sub(256 / 64),
+            Mask::Sink => up_to(1024) + (query + 1 - up_to(1024)).min(64),
+            Mask::Global if query < 64 => length,
+            Mask::Global => {
+                let first = query.saturating_sub(256);
+                (query + 1 + 256).min(length) - first + first.min(64)
+            }
+        }
+    }
+}
+
+fn masked<T: Element>(name: String, mask: Mask, [batch, heads, length, dim]: [usize; 4]) -> Workload {
+    let make = move |device: &Device| -> Result<Job> {
+        let mut data = Normal::new(8);
+        let mut tensor = || data.tensor::<T>(device, &[batch, heads, length, dim], 1.0);
+        let (q, k, v) = (tensor()?, tensor()?, tensor()?);
+        let mut y = Tensor::<T>::zeros(device, &[batch, heads, length, dim])?;
+        let scale = 1.0 / (dim as f32).sqrt();
+        match mask {
+            Mask::Window => job!(attention_window(&q, &k, &v, scale) => &mut y),
+            Mask::Blocked => job!(attention_blocked(&q, &k, &v, scale) => &mut y),
+            Mask::Strided => job!(attention_strided(&q, &k, &v, scale) => &mut y),
+            Mask::Sink => job!(attention_sink(&q, &k, &v, scale) => &mut y),
+            Mask::Global => job!(attention_global(&q, &k, &v, scale) => &mut y),
+        }
+    };
+    let seen: usize = (0..length).map(|query| mask.seen(query, length)).sum();
+    workload::<T>(name, (4 * batch * heads * seen * dim) as f64, 4 * batch * heads * length * dim, make)
+}
+
 /// `(q @ k.mT) @ v`
 fn product_chain<T: Element>(name: String, [heads, rows, keys, dim]: [usize; 4]) -> Workload {
     let make = move |device: &Device| -> Result<Job> {
@@ -215,6 +304,7 @@ pub fn cuda() -> Vec<Workload> {
     attentions(&mut all);
     nine(&mut all);
     subgraphs(&mut all);
+    sparse(&mut all);
     all
 }
 
@@ -266,16 +356,36 @@ fn nine(all: &mut Vec<Workload>) {
             all.push(mla.workload::<f16>(name("mla")))
         }
     }
+    for keys in [1024, 2048, 4096] {
+        all.push(latent::<f16>(format!("nine decode mla L{keys}"), [128, 128, keys, 512, 64], 1.0 / 192f32.sqrt()))
+    }
 }
 
 fn subgraphs(all: &mut Vec<Workload>) {
     for tokens in [1, 8, 16, 4096] {
         all.push(matrix::<bf16>(format!("rmsnorm+linear T{tokens} 4096->4096"), Matrix::NormLinear, [tokens, 4096, 4096]));
-        all.push(matrix::<bf16>(format!("gated mlp T{tokens} 4096->14336"), Matrix::GatedMlp, [tokens, 4096, 14336]))
+        all.push(matrix::<bf16>(format!("gated mlp T{tokens} 4096->14336"), Matrix::GatedMlp, [tokens, 4096, 14336]));
+        all.push(low_rank::<bf16>(format!("lora T{tokens} 4096->4096 r16"), [tokens, 4096, 4096, 16]))
+    }
+    for (name, extents) in [("attention B4 M4096", [4, 32, 8, 4096, 4096, 128]), ("decode B8 N8192", [8, 32, 8, 1, 8192, 128])] {
+        all.push(normalised::<bf16>(format!("qknorm {name} H32/8 D128"), extents))
     }
     for [rows, columns] in [[8192, 4096], [4096, 32768], [128, 131072]] {
         for (name, formula) in [("softmax", OfRows::Softmax), ("rmsnorm", OfRows::RmsNorm), ("logsumexp", OfRows::LogSumExp)] {
             all.push(of_rows::<bf16>(format!("{name} {rows}x{columns}"), formula, [rows, columns]))
         }
+    }
+}
+
+fn sparse(all: &mut Vec<Workload>) {
+    let masks = [
+        ("window 1024 causal", Mask::Window),
+        ("blocked 512", Mask::Blocked),
+        ("strided 64 + window 256", Mask::Strided),
+        ("sink 64 + window 1024", Mask::Sink),
+        ("longformer 256 + global 64", Mask::Global),
+    ];
+    for (name, mask) in masks {
+        all.push(masked::<bf16>(format!("sparse {name} S16384 H16 D128"), mask, [1, 16, 16384, 128]))
     }
 }

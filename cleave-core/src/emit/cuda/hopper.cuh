@@ -13,6 +13,8 @@ template <bool MN, int ROWS> CLEAVE_DEVICE u64 operand(u32 at) { return describe
 // d += a b over K of the contracted dim; the rows of a that this warpgroup has start at `a`.
 template <int K, bool AMN, int AROWS, bool BMN, int BROWS, class T, int N>
 CLEAVE_DEVICE void multiply_shared(Fragment<1, N>& d, u32 a, u32 b, bool fresh, T) {
+  // the descriptors of a resident operand are the same in every step: so many would fill the registers that accumulators need
+  if (K > 256) a = recomputed(a);
   const u64 x = operand<AMN, AROWS>(a), y = operand<BMN, BROWS>(b);
 CLEAVE_UNROLL
   for (int k = 0; k < K; k += 16)
@@ -25,6 +27,7 @@ CLEAVE_UNROLL
   for (int k = 0; k < K; k += 16) wgmma<BMN>(d.v[0], a.v[0][k / 16], y + (step_bytes<BMN, BROWS>(k) >> 4), k > 0 || !fresh, T());
 }
 template <int N> CLEAVE_DEVICE void pin(Fragment<1, N>& x) { pin(x.v[0]); }
+template <class T, int K> CLEAVE_DEVICE void pin(Packed<T, 1, K>& x) { pin(x.v[0]); }
 
 // The tiles of two intervals of positions, each once, from the last to the first: the step that visits each.
 struct Visits {

@@ -75,12 +75,20 @@ template <int N> CLEAVE_DEVICE void stores_read() { asm volatile("cp.async.bulk.
 CLEAVE_DEVICE void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 CLEAVE_DEVICE void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N> CLEAVE_DEVICE void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
+// The same number, of which the compiler knows nothing: what follows from it is computed where it is used, not kept.
+CLEAVE_DEVICE u32 recomputed(u32 x) { asm volatile("" : "+r"(x)); return x; }
 // Keeps the compiler from moving uses of registers across this point.
 template <int N> CLEAVE_DEVICE void pin(float (&x)[N][4]) {
 CLEAVE_UNROLL
   for (int i = 0; i < N; i++)
 CLEAVE_UNROLL
     for (int c = 0; c < 4; c++) asm volatile("" : "+f"(x[i][c])::"memory");
+}
+template <int N> CLEAVE_DEVICE void pin(u32 (&x)[N][4]) {
+CLEAVE_UNROLL
+  for (int i = 0; i < N; i++)
+CLEAVE_UNROLL
+    for (int c = 0; c < 4; c++) asm volatile("" : "+r"(x[i][c])::"memory");
 }
 // Registers of a thread of this warpgroup from here on.
 template <int N> CLEAVE_DEVICE void raise_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }

@@ -1,6 +1,7 @@
 //! The consumer warpgroups: the schedule's events, with the waits for slots, their release, and the fences around products.
+use super::maps;
 use super::pipeline::{Event, Instance};
-use super::steps::{Left, Operand, Product, Ring, Work, identifiers};
+use super::steps::{Left, Operand, Product, Ring, Term, Work, identifiers};
 use super::text::{FIRST_BARRIER, Place, Text};
 use super::unroll;
 use crate::emit::code::Code;
@@ -197,7 +198,9 @@ impl Text<'_, '_> {
             if operands.is_empty() {
                 continue;
             }
-            if self.schedule.prologue.iter().any(|e| matches!(e, Event::Issue(i) if r.readers.contains(&i.unit))) {
+            // read as keys, rows beyond the end give what a mask leaves out
+            let at_once = |unit: usize| r.again.map_or(r.readers.contains(&unit), |last| last == unit);
+            if self.schedule.prologue.iter().any(|e| matches!(e, Event::Issue(i) if at_once(i.unit))) {
                 return Err("an operand that may be read beyond its end at once".into());
             }
             let (n, tile, bounds) = (&r.name, self.cx.tile(self.steps.l.dim), &self.steps.bounds);
@@ -210,9 +213,11 @@ impl Text<'_, '_> {
                 false => format!("const int {n}_rows = {} - (last - steps) * {tile};", bounds.low),
             });
             c.open(format!("if ({first} < {end}) {{  // memory there may hold anything"));
-            c.line(format!("cleave::barrier_wait({n}_full + 8 * {n}_slot, {n}_phase);"));
+            if r.again.is_none() {
+                self.await_slot(c, r)
+            }
             for o in operands {
-                c.line(format!("cleave::clear_rows<{}, {}>({}, {first}, {end});", o.rows, o.columns, self.slot(r, o)))
+                c.line(format!("cleave::clear_rows<{}, {}>({}, {first}, {end});", o.rows, o.columns, self.slot(r, o, r.again)))
             }
             c.line("cleave::publish_shared();");
             c.line(format!("cleave::barrier_of({FIRST_BARRIER} + warpgroup, 128);"));
@@ -220,10 +225,12 @@ impl Text<'_, '_> {
         }
         Ok(())
     }
-    pub(super) fn slot(&self, r: &Ring, o: &Operand) -> String {
+    /// Where a unit, or the first reader, finds an operand.
+    pub(super) fn slot(&self, r: &Ring, o: &Operand, unit: Option<usize>) -> String {
+        let which = if unit.is_some() && unit == r.again { "freed" } else { "slot" };
         let before = r.operands.iter().map(|i| &self.steps.operands[*i]).take_while(|x| x.node != o.node);
         let offset: u32 = before.map(Operand::bytes).sum();
-        let start = format!("{0}_ring + {0}_slot * {1}", r.name, r.bytes);
+        let start = format!("{0}_ring + {0}_{which} * {1}", r.name, r.bytes);
         if offset == 0 { start } else { format!("{start} + {offset}") }
     }
     pub(super) fn ring_of(&self, unit: usize) -> impl Iterator<Item = &Ring> {
@@ -231,12 +238,11 @@ impl Text<'_, '_> {
     }
     /// Whether a ring's next slot is awaited before the wait for its reader: see [`Shape::early`].
     pub(super) fn early(&self, r: &Ring) -> bool {
-        let shifted = !self.schedule.prologue.iter().any(|e| matches!(e, Event::Issue(i) | Event::Work(i) if r.readers.contains(&i.unit)));
-        self.shape.early && shifted
+        self.shape.early && r.readers.iter().all(|u| self.schedule.is_shifted(*u))
     }
     /// Whether the slot that is given back is not the one in use.
     pub(super) fn lags(&self, r: &Ring) -> bool {
-        self.early(r) || r.readers.iter().any(|u| self.schedule.lags(*u))
+        self.early(r) || r.again.is_some() || r.readers.iter().any(|u| self.schedule.lags(*u))
     }
     pub(super) fn await_slot(&self, c: &mut Code, r: &Ring) {
         c.line(format!("cleave::barrier_wait({0}_full + 8 * {0}_slot, {0}_phase);", r.name))
@@ -286,7 +292,7 @@ impl Text<'_, '_> {
         for r in self.ring_of(unit) {
             self.await_slot(c, r);
             c.line(declaration);
-            let at = self.slot(r, o);
+            let at = self.slot(r, o, None);
             c.line(match o.rows {
                 1 => format!("cleave::read_columns({name}, {at}, {}());", o.dtype),
                 rows => {
@@ -316,7 +322,7 @@ impl Text<'_, '_> {
                 c.line("cleave::products_begin();")
             }
             for p in self.products(i) {
-                self.product(c, p)
+                self.product(c, p, i.unit)
             }
             c.line("cleave::products_commit();");
             for r in self.ring_of(i.unit).filter(|r| self.lags(r)) {
@@ -324,22 +330,29 @@ impl Text<'_, '_> {
             }
         }
     }
-    pub(super) fn product(&self, c: &mut Code, p: &Product) {
+    pub(super) fn product(&self, c: &mut Code, p: &Product, unit: usize) {
         let name = self.cx.value_name(p.node);
         let address = |o: usize| match self.rings.iter().find(|r| r.operands.contains(&o)) {
-            Some(r) => self.slot(r, &self.steps.operands[o]),
+            Some(r) => self.slot(r, &self.steps.operands[o], Some(unit)),
             None => self.resident_tile(&self.steps.operands[o]),
         };
-        let b = &self.steps.operands[p.right];
-        let (to, fresh) = (address(p.right), !p.carried);
-        c.line(match &p.left {
-            Left::Shared(o) => {
-                let a = &self.steps.operands[*o];
-                let from = format!("{} + warpgroup * {}", address(*o), self.steps.between_warpgroups(a));
-                format!("cleave::multiply_shared<{}, {}, {}, {}, {}>({name}, {from}, {to}, {fresh}, {}());", p.depth, a.mn, a.rows, b.mn, b.rows, b.dtype)
+        for (n, Term { left, right, by_rows, depth }) in p.terms.iter().enumerate() {
+            let b = &self.steps.operands[*right];
+            let (mut to, fresh) = (address(*right), n == 0 && !p.carried);
+            if p.shared_out {
+                // a warpgroup's columns: blocks of 64, or rows of a K-major tile
+                let bytes = if *by_rows { p.columns / maps::COLUMNS * b.rows } else { p.columns } * 128;
+                to += &format!(" + {} * {bytes}", self.shape.column_group())
             }
-            Left::Packed(packed) => format!("cleave::multiply_registers<{}, {}, {}>({name}, {packed}, {to}, {fresh});", p.depth, b.mn, b.rows),
-        })
+            c.line(match left {
+                Left::Shared(o) => {
+                    let a = &self.steps.operands[*o];
+                    let from = format!("{} + {} * {}", address(*o), self.shape.row_group(), self.steps.between_warpgroups(a));
+                    format!("cleave::multiply_shared<{depth}, {}, {}, {by_rows}, {}>({name}, {from}, {to}, {fresh}, {}());", a.mn, a.rows, b.rows, b.dtype)
+                }
+                Left::Packed(packed) => format!("cleave::multiply_registers<{depth}, {by_rows}, {}>({name}, {packed}, {to}, {fresh});", b.rows),
+            })
+        }
     }
     pub(super) fn wait(&self, c: &mut Code, younger: usize, retired: &[Instance], place: Place) {
         for r in retired.iter().flat_map(|i| self.ring_of(i.unit)) {
@@ -356,7 +369,7 @@ impl Text<'_, '_> {
             }
         }
         for i in retired {
-            for r in self.ring_of(i.unit) {
+            for r in self.rings.iter().filter(|r| r.again.map_or(r.readers.contains(&i.unit), |last| last == i.unit)) {
                 let n = &r.name;
                 let guarded = place == Place::Body && i.offset < -1;
                 if guarded {

@@ -16,7 +16,7 @@ pub struct Operand {
     /// Elements: rows of a box, columns in whole blocks.
     pub rows: u32,
     pub columns: u32,
-    /// The contracted dim is in the rows.
+    /// The contracted dim is in the rows: of a right operand, of some product.
     pub mn: bool,
     pub is_left: bool,
     /// Products read it where it lies.
@@ -40,12 +40,14 @@ impl Operand {
     }
 }
 
-/// Operands that the same unit of the schedule reads: they share slots and barriers.
+/// Operands that the same units of the schedule read first: they share slots and barriers.
 pub struct Ring {
     pub operands: Vec<usize>,
     pub name: String,
     /// Groups of products, or the reading of a tile to registers: one for each of the steps that are laid out as one, in their order.
     pub readers: Vec<usize>,
+    /// Who reads a slot again, later, and gives it back.
+    pub again: Option<usize>,
     pub bytes: u32,
 }
 
@@ -73,19 +75,24 @@ impl Steps<'_> {
                 Unit::Single(one) => self.operations[*one].reads.contains(&o.value),
                 Unit::Retire(_) => false,
             };
-            let readers: Vec<usize> = (0..schedule.units.len()).filter(|u| reads(&schedule.units[*u])).collect();
+            let mut readers: Vec<usize> = (0..schedule.units.len()).filter(|u| reads(&schedule.units[*u])).collect();
+            // products of the start of a step and of its rest
+            let later = |pair: &[usize]| schedule.is_shifted(pair[1]) && !schedule.is_shifted(pair[0]);
+            let again = if self.unrolled == 1 && readers.len() == 2 && o.multiplied && later(&readers) { readers.pop() } else { None };
             if readers.len() != self.unrolled as usize {
                 return Err(format!("{} is read at {} places of a step", o.name, readers.len()));
             }
-            match rings.iter_mut().find(|r| r.readers == readers) {
+            match rings.iter_mut().find(|r| r.readers == readers && (r.again.is_none() || again.is_none() || r.again == again)) {
                 Some(r) => {
                     r.operands.push(i);
+                    r.again = r.again.or(again);
                     r.bytes += o.bytes()
                 }
                 None => rings.push(Ring {
                     operands: vec![i],
                     name: base(self.cx, o.name.trim_end_matches("_tile").trim_end_matches("_shared")),
                     readers,
+                    again,
                     bytes: o.bytes(),
                 }),
             }

@@ -40,6 +40,8 @@ pub struct Shape {
     pub column: Option<DimId>,
     /// Consumer warpgroups.
     pub warpgroups: u32,
+    /// Of these, such as have the same rows and each a part of the columns of `column`. What they compute of other columns each computes for itself.
+    pub beside: u32,
     /// Stages of the rings, at most.
     pub stages: u32,
     /// Blocks claim one tile after the other.
@@ -59,6 +61,8 @@ pub struct Shape {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Knobs {
     pub warpgroups: u32,
+    /// Warpgroups that share out the columns of results on chip: see [`Shape::beside`].
+    pub beside: u32,
     /// Up to which extent dims are on chip, and those of them that results have.
     pub chip: u32,
     pub results: u32,
@@ -81,6 +85,7 @@ impl Knobs {
     /// What was found best: loops that multiply into columns of the grid; else by the extent of what is on chip.
     pub const WIDE: Knobs = Knobs {
         warpgroups: 2,
+        beside: 1,
         chip: 0,
         results: 0,
         step: 64,
@@ -100,6 +105,8 @@ impl Knobs {
     pub const CHIP_256: Knobs = Knobs { warpgroups: 2, chip: 256, results: 256, step: 80, columns: 0, ..Self::WIDE };
     /// Values narrower than keys, as where these hold a position beside.
     pub const CHIP_192: Knobs = Knobs { warpgroups: 2, chip: 192, results: 128, step: 128, columns: 0, ..Self::WIDE };
+    /// More columns than a warpgroup has registers for.
+    pub const CHIP_512: Knobs = Knobs { warpgroups: 2, beside: 2, chip: 512, results: 512, step: 64, columns: 0, ..Self::WIDE };
 
     /// With the rows of one warpgroup.
     pub const fn few(self) -> Knobs {
@@ -125,9 +132,10 @@ impl Knobs {
             (0, [steps(Self::CHIP_64, &[128]), steps(lower, &[128, 64])].concat()),
             (0, steps(lower, &[128, 64])),
             (0, low(Self::CHIP_64, &[128, 64])),
-            (64, steps(Self::CHIP_128, &[128, 64])),
-            (64, low(Self::CHIP_128, &[128, 64])),
+            (64, steps(Self::CHIP_128, &[128, 96, 64])),
+            (64, low(Self::CHIP_128, &[128, 96, 64])),
             (128, steps(Self::CHIP_256, &[128, 80, 64])),
+            (256, steps(Self::CHIP_512, &[64, 32])),
         ];
         // a wider tile where no extent is wider would be the same code once more
         let mut lists: Vec<_> = lists.into_iter().filter(|(narrower, _)| most > *narrower).map(|l| l.1).collect();
@@ -138,7 +146,7 @@ impl Knobs {
         lists
     }
     pub fn name(self) -> String {
-        let Knobs { warpgroups, chip, results, step, columns, stages, residents, persistent, early, staged, unroll, split } = self;
+        let Knobs { warpgroups, beside, chip, results, step, columns, stages, residents, persistent, early, staged, unroll, split } = self;
         let chip = match (chip, chip == results) {
             (0, _) => format!(", {columns} columns"),
             (_, true) => format!(", on chip up to {chip}"),
@@ -149,18 +157,27 @@ impl Knobs {
         let staged = if staged { ", staged" } else { "" };
         let unroll = if unroll == Self::WIDE.unroll { String::new() } else { format!(", operands {unroll} ahead") };
         let split = if split { ", split" } else { "" };
-        let groups = if warpgroups == 1 { "warpgroup" } else { "warpgroups" };
+        let groups = match (warpgroups, beside) {
+            (1, _) => "warpgroup",
+            (_, 1) => "warpgroups",
+            _ => "warpgroups side by side",
+        };
         format!("sm_90a, {warpgroups} {groups}{chip}, steps of {step}, up to {stages} stages, {residents} resident, {order}{early}{staged}{unroll}{split}")
     }
     /// Tiles of a part, and how it is placed.
     pub fn shape(self, part: &Part, bound: &dyn Fn(DimId) -> Option<u32>) -> Result<(Vec<u32>, Shape), Refusal> {
-        let (row, column) = roles(part)?;
+        let (row, mut column) = roles(part)?;
+        if self.beside > 1 {
+            let wide: Vec<DimId> = (0..part.dims.len() as u8).map(DimId).filter(|d| part.dim(*d).role == Role::Chip && in_results(part, *d)).collect();
+            let (None, [shared]) = (column, &wide[..]) else { return Err("not one dim on chip whose columns warpgroups could share out".into()) };
+            column = Some(*shared)
+        }
         let tile = |(d, dim): (usize, &crate::tile::Dim)| -> u32 {
             let d = DimId(d as u8);
             match dim.role {
                 _ if dim.batch => 1,
-                _ if d == row => ROWS * self.warpgroups,
-                _ if Some(d) == column => self.columns / products(part).max(1),
+                _ if d == row => ROWS * self.warpgroups / self.beside,
+                Role::Grid if Some(d) == column => self.columns / products(part).max(1),
                 Role::Grid => 1,
                 Role::Loop => self.step,
                 Role::Chip if in_results(part, d) => self.results.min(bound(d).unwrap_or(self.results).next_multiple_of(16)),
@@ -171,11 +188,11 @@ impl Knobs {
             return Err("packed dims on chip".into());
         }
         let tiles: Vec<u32> = part.dims.iter().enumerate().map(tile).collect();
-        let Knobs { warpgroups, stages, persistent, staged, unroll, .. } = self;
+        let Knobs { warpgroups, beside, stages, persistent, staged, unroll, .. } = self;
         let early = self.early.unwrap_or_else(|| part.statements().iter().any(|(_, s)| matches!(s, Statement::Loop(l) if !l.domain.is_empty())));
         // a block that has one tile has no next one
         let residents = if persistent { self.residents } else { 1 };
-        Ok((tiles, Shape { row, column, warpgroups, stages, persistent, early, residents, staged, unroll }))
+        Ok((tiles, Shape { row, column, warpgroups, beside, stages, persistent, early, residents, staged, unroll }))
     }
 }
 
@@ -192,6 +209,20 @@ fn in_results(part: &Part, dim: DimId) -> bool {
 impl Shape {
     pub fn threads(self) -> u32 {
         128 * (self.warpgroups + 1)
+    }
+    /// A warpgroup's rows, as a number of 64, and its part of shared columns.
+    fn row_group(self) -> String {
+        match self.beside {
+            1 => "warpgroup".into(),
+            n if n == self.warpgroups => "0".into(),
+            n => format!("(warpgroup % {})", self.warpgroups / n),
+        }
+    }
+    fn column_group(self) -> String {
+        match self.warpgroups / self.beside {
+            1 => "warpgroup".into(),
+            rows => format!("(warpgroup / {rows})"),
+        }
     }
     /// Registers of a thread: of a consumer, of the producer. 64 K are all that there are; what a block of two warpgroups starts with is as many as a
     /// thread can name.
@@ -246,8 +277,8 @@ pub fn place(cx: &Context, shape: Shape, first_map: usize) -> Result<Placed, Ref
         row: shape.row,
         column: shape.column,
         blocks: 1,
-        warp_rows: 4 * shape.warpgroups,
-        warp_columns: 1,
+        warp_rows: 4 * shape.warpgroups / shape.beside,
+        warp_columns: shape.beside,
         warp_loop: 1,
         stages: shape.stages,
         aligned: true,

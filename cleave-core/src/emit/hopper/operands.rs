@@ -31,23 +31,24 @@ impl Builder<'_, '_> {
         for (product, over, x, y) in cx.contractions().into_iter().filter(|c| c.2 == node || c.3 == node) {
             let wide = cx.wide_of(over);
             let [k] = wide[..] else { return Err("a product over other than one dim".into()) };
-            let left = if cx.part.of(x).contains(self.shape.row) { x } else { y };
-            let this = (k, left == node);
-            if contracted.is_some_and(|c| c != this) || (k != inner && k != outer) {
+            let left = if cx.part.of(x).contains(self.shape.row) { x } else { y } == node;
+            // a right operand may be contracted along both of its dims, by two products: keys that are values, too
+            let otherwise = |(by_rows, is_left): (bool, bool)| is_left != left || (left && by_rows != (k == outer));
+            if contracted.is_some_and(otherwise) || (k != inner && k != outer) {
                 return Err(format!("t{} contracts an operand otherwise", product.0));
             }
-            contracted = Some(this)
+            contracted = Some((contracted.is_some_and(|c| c.0) || k == outer, left))
         }
-        let Some((k, left)) = contracted else { return Err("an operand of no product".into()) };
+        let Some((by_rows, left)) = contracted else { return Err("an operand of no product".into()) };
         let boxes = maps::boxes(cx, tensor, access, Some((outer, cx.tile(outer))), inner, 1)?;
         let cleared = !left && outer == self.l.dim && !self.l.domain.is_empty();
-        if !left && inner == self.l.dim && k == inner && !self.l.domain.is_empty() {
+        if !left && inner == self.l.dim && !by_rows && !self.l.domain.is_empty() {
             return Err("a masked loop over columns of an operand".into());
         }
         let tile = Tile { node, name, boxes, rows: Some(outer), columns: inner, dtype: cx.dtype(tensor) };
         let at = self.tile(tile, streamed);
         let o = &mut self.operands[at];
-        (o.mn, o.is_left, o.multiplied, o.cleared) = (k == outer, left, true, cleared && k == outer);
+        (o.mn, o.is_left, o.multiplied, o.cleared) = (by_rows, left, true, cleared && by_rows);
         Ok(())
     }
     /// A streamed tile whose values come to registers: rows by columns of the loop, or columns alone.

@@ -241,6 +241,10 @@ impl Schedule {
             _ => None,
         }
     }
+    /// Whether a unit runs beside the next step's start.
+    pub fn is_shifted(&self, unit: usize) -> bool {
+        !self.prologue.iter().any(|e| matches!(e, Event::Issue(i) | Event::Work(i) if i.unit == unit))
+    }
     /// Whether the step whose group the body retires is older than the one that it issues.
     pub fn lags(&self, unit: usize) -> bool {
         let issued = self.body.iter().find_map(|e| if let Event::Issue(i) = e { (i.unit == unit).then_some(i.offset) } else { None });

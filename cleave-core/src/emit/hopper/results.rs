@@ -30,7 +30,7 @@ pub struct Result {
     pub boxes: Boxes,
     pub map: usize,
     pub column: DimId,
-    /// Of the tile in memory, each part by itself.
+    /// Of a warpgroup's tile in memory, each part by itself.
     pub columns: u32,
     pub column_at: String,
     pub row_at: String,
@@ -53,10 +53,12 @@ pub fn of(w: &Writer, steps: &Steps, first_map: usize) -> Vec<Result> {
         let wide = dims.iter().filter(|d| cx.tile(*d) > 1).collect();
         let Ok(Class::Fragment(column)) = w.class_of(wide) else { continue };
         let count = parts.len() as u32;
-        let columns = cx.tile(column) * count;
+        let columns = w.local(column) * count;
         // a copy has 64 columns: of narrower tiles side by side one would write over the next
         let whole = columns.is_multiple_of(if Some(column) == w.shape.column { maps::COLUMNS } else { 16 });
-        if !first.is_empty() || !multiplies(cx.dtype(tensor)) || !whole || parts.iter().any(|p| cx.wide(*p) != wide) {
+        // of warpgroups side by side each has columns of its own
+        let own = steps.shape.beside == 1 || Some(column) == w.shape.column && count == 1;
+        if !own || !first.is_empty() || !multiplies(cx.dtype(tensor)) || !whole || parts.iter().any(|p| cx.wide(*p) != wide) {
             continue;
         }
         let Ok(boxes) = maps::boxes(cx, tensor, &access, Some((w.shape.row, ROWS)), column, count) else { continue };
@@ -71,7 +73,11 @@ pub fn of(w: &Writer, steps: &Steps, first_map: usize) -> Vec<Result> {
             map: first_map + steps.operands.len() + all.len(),
             column,
             columns,
-            column_at: if count == 1 { cx.start(column) } else { format!("{} * {count}", cx.start(column)) },
+            column_at: match (count, columns < cx.tile(column)) {
+                (1, false) => cx.start(column),
+                (1, true) => format!("{} + {} * {columns}", cx.start(column), steps.shape.column_group()),
+                _ => format!("{} * {count}", cx.start(column)),
+            },
             row_at: cx.start(w.shape.row),
             stage: resident.map_or(Stage::Blocks, Stage::Resident),
             dtype: crate::emit::part::c_type(cx.dtype(tensor)),
@@ -115,13 +121,19 @@ impl Text<'_, '_> {
         let store = |block: u32, from: String| {
             let column = if block == 0 { r.column_at.clone() } else { format!("{} + {}", r.column_at, block * maps::COLUMNS) };
             let rest: String = r.boxes.rest.iter().map(|x| format!(", {x}")).collect();
-            format!("cleave::store_box(p.maps[{}], {from}, {column}, {} + warpgroup * 64{rest});", r.map, r.row_at)
+            format!("cleave::store_box(p.maps[{}], {from}, {column}, {} + {} * 64{rest});", r.map, r.row_at, self.shape.row_group())
         };
         match r.stage {
             Stage::Resident(o) => {
                 let o = &self.steps.operands[o];
-                let (between, own) = (o.rows * 128, format!("{} + warpgroup * {}", self.resident_tile(o), BLOCK_BYTES));
-                c.line(&sync); // all warps are past their last read of it
+                let (between, rows) = (o.rows * 128, self.shape.row_group());
+                let mut own = format!("{} + {rows} * {BLOCK_BYTES}", self.resident_tile(o));
+                let mut read = sync.clone();
+                if self.shape.beside > 1 {
+                    own += &format!(" + {} * {}", self.shape.column_group(), blocks * between);
+                    read = format!("cleave::barrier_of({} + {rows}, {});", FIRST_BARRIER + self.shape.warpgroups, 128 * self.shape.beside)
+                }
+                c.line(read); // all warps are past their last read of it
                 c.line(format!("cleave::stage<0, {}>({own}, {between}, {}(), {value});", r.columns, r.dtype));
                 c.line("cleave::publish_shared();");
                 c.line(&sync);

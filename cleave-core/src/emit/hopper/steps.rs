@@ -1,6 +1,6 @@
 //! The operations of one step of a part's loop, from its statements: tiles that are copied, products, and the other work with the values
 //! that its text reads and writes.
-use super::Shape;
+use super::{Shape, maps};
 pub use super::memory::{Memory, Operand, Ring};
 use super::pipeline::{Kind, Operation, Value};
 use super::wgmma::{self, Instruction};
@@ -20,14 +20,26 @@ pub enum Left {
     Packed(String),
 }
 
+/// A product of two operands.
 #[derive(Clone)]
-pub struct Product {
-    pub node: NodeId,
+pub struct Term {
     pub left: Left,
     pub right: usize,
+    /// The contracted dim is in the rows of the right operand.
+    pub by_rows: bool,
     /// Of the contracted dim.
     pub depth: u32,
+}
+
+/// Products into one accumulator.
+#[derive(Clone)]
+pub struct Product {
+    /// What the accumulator holds: the one product, or the sum of all.
+    pub node: NodeId,
+    pub terms: Vec<Term>,
+    /// Of a warpgroup, which may be a part of the right operand's.
     pub columns: u32,
+    pub shared_out: bool,
     /// Accumulates over the steps of the loop, else starts at 0 in each.
     pub carried: bool,
 }
@@ -47,6 +59,7 @@ pub enum Work {
 
 pub struct Steps<'a> {
     pub(super) cx: &'a Context<'a>,
+    pub(super) shape: Shape,
     pub l: &'a Loop,
     /// The position of the loop in the part's body.
     pub at: usize,
@@ -84,8 +97,14 @@ pub(super) struct Builder<'w, 'a> {
     guards: Vec<Guard>,
     instructions: BTreeSet<Instruction>,
     accumulators: u32,
+    /// Left operands that are the same in every step, packed before the loop.
+    before: Code,
+    /// Terms of sums of products of which others follow, with what they read and how they are called.
+    terms: HashMap<NodeId, Vec<(Term, BTreeSet<Value>, String)>>,
     /// Registers of values with columns that maps give.
     maps: Vec<(Value, u32)>,
+    /// And of values of a step's columns that come from global memory, which are asked for at its start.
+    asked: u32,
 }
 
 /// A name from which others may be made by a suffix: none of the user's begins with it and an underscore.
@@ -126,7 +145,10 @@ pub fn of<'a>(w: &mut Writer<'a>, shape: Shape) -> Result<Steps<'a>, Refusal> {
         guards: vec![],
         instructions: BTreeSet::new(),
         accumulators: 0,
+        before: Code::at(2),
+        terms: HashMap::new(),
         maps: vec![],
+        asked: 0,
     };
     // what precedes the loop and is no operand is written where it stands; its values are there for the loop
     for s in &part.body[..at] {
@@ -151,14 +173,16 @@ pub fn of<'a>(w: &mut Writer<'a>, shape: Shape) -> Result<Steps<'a>, Refusal> {
     }
     b.w.loops.pop();
     b.w.code = before;
+    b.w.code.append(&b.before);
     b.prune();
     let unrolled = if l.domain.is_empty() && b.makes_operands() { shape.unroll } else { 1 };
     b.unroll(unrolled);
-    let held = b.held();
+    let held = b.held() + b.asked;
     let Builder { operands, operations, work, packed, packed_registers, guards, instructions, accumulators, .. } = b;
     let limits = w.limits.borrow().len() as u32;
     Ok(Steps {
         cx: w.cx,
+        shape,
         limits,
         l,
         at,
@@ -211,7 +235,13 @@ impl<'a> Builder<'_, 'a> {
         let moves = frames.filter_map(|f| self.operations.iter().position(|o| o.writes.contains(f))).max();
         let Some(at) = moves else { return 0 };
         let spans = |v: &Value| self.operations[..at].iter().any(|o| o.writes.contains(v)) && self.operations[at + 1..].iter().any(|o| o.reads.contains(v));
-        self.maps.iter().filter(|m| spans(&m.0)).map(|m| m.1).sum()
+        // what takes the place of a product that nothing else reads needs no registers of its own
+        let replaces = |v: &Value| {
+            let Some(made) = self.operations.iter().position(|o| o.writes.contains(v)) else { return false };
+            let last = |of: &Value| self.operations.iter().rposition(|o| o.reads.contains(of));
+            self.operations[..made].iter().any(|o| o.kind == Kind::Product && o.writes.iter().any(|w| !o.reads.contains(w) && last(w) == Some(made)))
+        };
+        self.maps.iter().filter(|m| spans(&m.0) && !replaces(&m.0)).map(|m| m.1).sum()
     }
     fn only_frames_read(&self, node: NodeId) -> bool {
         let part = self.w.cx.part;
@@ -250,6 +280,12 @@ impl<'a> Builder<'_, 'a> {
                         _ => {}
                     }
                 }
+                // a sum of products that have one accumulator is there already
+                if let Statement::Map { .. } = s
+                    && self.w.registers.contains(node)
+                {
+                    return Ok(());
+                }
                 // what frames alone ask for is computed there: it would fill registers until they are asked
                 if let Statement::Map { .. } = s
                     && self.only_frames_read(*node)
@@ -279,11 +315,14 @@ impl<'a> Builder<'_, 'a> {
                     }
                     if let (Statement::Map { .. }, Class::Fragment(column)) = (s, self.w.class(*node)?) {
                         let value = self.value(&name);
-                        self.maps.push((value, self.w.cx.tile(column) / 2))
+                        self.maps.push((value, self.w.local(column) / 2))
                     }
                     self.work(Kind::Work, format!("{label} {name}"), &[name], code);
                     // what comes from global memory is asked for first
                     if let Statement::Load { .. } = s {
+                        if let Class::Columns(column) = self.w.class(*node)? {
+                            self.asked += self.w.local(column) / 4
+                        }
                         self.operations.rotate_right(1);
                         self.work.rotate_right(1)
                     }
@@ -337,14 +376,15 @@ impl<'a> Builder<'_, 'a> {
         let Class::Fragment(c) = self.w.class(node)? else { return Err("a product that is no fragment".into()) };
         let find = |n: NodeId| self.operands.iter().position(|o| o.node == n && o.multiplied);
         let Some(right) = find(b) else { return Err(format!("t{}, the right operand of a product, is computed", b.0)) };
-        let dtype = match cx.part.graph.op(b) {
-            Op::Input { input, .. } => cx.dtype(cx.input_ref(*input)),
-            _ => return Err("the right operand of a product is computed".into()),
-        };
-        let (depth, columns) = (cx.tile(k), cx.tile(c));
+        let Op::Input { input, access } = cx.part.graph.op(b) else { return Err("the right operand of a product is computed".into()) };
+        let dtype = cx.dtype(cx.input_ref(*input));
+        let (depth, columns) = (cx.tile(k), self.w.local(c));
+        let by_rows = self.w.tile_dims(b, access)?.0 == Some(k);
         if !depth.is_multiple_of(16) || !wgmma::takes(columns) {
             return Err(format!("no instruction multiplies {columns} columns, {depth} deep"));
         }
+        let sum = self.sum_of_products(node);
+        let (node, count) = sum.unwrap_or((node, 1));
         let name = cx.value_name(node);
         let mut reads = BTreeSet::from([self.operands[right].value]);
         let left = match find(a) {
@@ -363,25 +403,53 @@ impl<'a> Builder<'_, 'a> {
             reads.insert(self.value(&p));
         }
         let accumulator = self.value(&name);
-        self.fragments.insert(name.clone());
-        if carried {
-            reads.insert(accumulator);
-        }
-        self.w.registers.insert(node);
-        self.accumulators += columns / 2;
         self.instructions.insert(Instruction { columns, dtype, registers: matches!(left, Left::Packed(_)) });
         let left_name = match &left {
             Left::Shared(o) => self.operands[*o].name.clone(),
             Left::Packed(p) => p.clone(),
         };
-        let label = format!("{name} {} {left_name} * {}", if carried { "+=" } else { "=" }, self.operands[right].name);
+        let term = format!("{left_name} * {}", self.operands[right].name);
+        let mut all = self.terms.remove(&node).unwrap_or_default();
+        all.push((Term { left, right, by_rows, depth }, reads, term));
+        if all.len() < count {
+            self.terms.insert(node, all);
+            return Ok(());
+        }
+        self.fragments.insert(name.clone());
+        self.w.registers.insert(node);
+        self.accumulators += columns / 2;
+        let label = format!("{name} {} {}", if carried { "+=" } else { "=" }, all.iter().map(|t| &*t.2).collect::<Vec<_>>().join(" + "));
+        let mut reads: BTreeSet<Value> = all.iter().flat_map(|t| t.1.iter().copied()).collect();
+        if carried {
+            reads.insert(accumulator);
+        }
+        let terms = all.into_iter().map(|t| t.0).collect();
         self.operations.push(Operation { kind: Kind::Product, label, reads, writes: BTreeSet::from([accumulator]) });
-        self.work.push(Work::Product(Product { node, left, right, depth, columns, carried }));
+        let shared_out = columns < cx.tile(c);
+        if shared_out && by_rows && !columns.is_multiple_of(maps::COLUMNS) {
+            return Err(format!("a warpgroup's {columns} columns are no whole blocks"));
+        }
+        self.work.push(Work::Product(Product { node, terms, columns, shared_out, carried }));
         Ok(())
+    }
+    /// The sum that a product of a step is a term of, if all its terms are such, and nothing else asks for any of them; and how many they are.
+    fn sum_of_products(&self, node: NodeId) -> Option<(NodeId, usize)> {
+        let part = self.w.cx.part;
+        let users = |of: NodeId| (0..part.node_dims.len() as u32).map(NodeId).filter(move |n| part.graph.operands(*n).contains(&of));
+        let sum = users(node).next()?;
+        let Op::Linear(coefficients, constant) = part.graph.op(sum) else { return None };
+        let of_step = |n: NodeId| self.l.body.iter().any(|s| matches!(s, Statement::Reduce { node, .. } if *node == n));
+        let alone = |n: &NodeId| part.contraction(*n).is_some() && of_step(*n) && users(*n).count() == 1 && part.of(*n) == part.of(sum);
+        let terms = part.graph.operands(sum);
+        let whole = constant.is_zero() && coefficients.iter().all(|k| k.to_f64() == 1.0) && terms.iter().all(alone);
+        (whole && terms.len() > 1).then_some((sum, terms.len()))
     }
     /// The registers of a left operand that was computed; each is packed once.
     fn pack(&mut self, a: NodeId, k: DimId, depth: u32, dtype: crate::dtype::DType) -> Result<String, Refusal> {
         let cx = self.w.cx;
+        if self.w.local(k) < depth {
+            return Err("an operand whose columns warpgroups share out".into());
+        }
         let t = crate::emit::part::c_type(dtype);
         let packed = cx.name(&format!("packed {} {t}", a.0), &format!("{}_packed", cx.value_name(a)));
         if self.names.contains_key(&packed) {
@@ -400,8 +468,16 @@ impl<'a> Builder<'_, 'a> {
         }
         let mut code = Code::at(self.w.code.depth());
         code.line(format!("cleave::pack_fragment({packed}, [&](int i, int j, int c) {{ return {x}; }});"));
-        self.packed.push(format!("cleave::Packed<{t}, 1, {depth}> {packed};"));
+        let declaration = format!("cleave::Packed<{t}, 1, {depth}> {packed};");
         self.packed_registers += depth / 4;
+        if !identifiers(code.text()).any(|w| self.names.contains_key(w) || w == cx.start(self.l.dim) || w == "partial") {
+            self.before.line(declaration);
+            self.before.append(&code);
+            self.before.line(format!("cleave::pin({packed});"));
+            self.value(&packed);
+            return Ok(packed);
+        }
+        self.packed.push(declaration);
         self.value(&packed);
         self.work(Kind::Work, format!("pack {packed}"), std::slice::from_ref(&packed), code);
         Ok(packed)

@@ -74,6 +74,10 @@ impl Text<'_, '_> {
                 self.claim(c)
             }
             position.iter().for_each(|l| c.line(l));
+            let row = self.cx.start(self.shape.row);
+            if !producer.text().contains(&row) {
+                c.line(format!("(void){row};  // no copy has rows"))
+            }
             c.append(&producer);
             if self.shape.persistent {
                 self.tell(c)

@@ -1,7 +1,7 @@
 //! Several steps of a loop laid out as one, so that a left operand which passes through registers is made while the product of the step before
 //! runs. In: the operations of a step. Out: those of several, one step after the other; all that is not carried has a name of its own in each.
 use super::pipeline::{Kind, Operation, Value};
-use super::steps::{Builder, Left, Product, Work, identifiers};
+use super::steps::{Builder, Left, Product, Term, Work, identifiers};
 use crate::emit::part::Context;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -30,7 +30,7 @@ impl Builder<'_, '_> {
         let products = || self.work.iter().filter_map(|w| if let Work::Product(p) = w { Some(p) } else { None });
         let of_products: HashSet<Value> = self.operations.iter().filter(|o| o.kind == Kind::Product).flat_map(|o| o.writes.iter().copied()).collect();
         let reads_product = |o: &Operation| o.kind != Kind::Product && o.reads.iter().any(|v| of_products.contains(v));
-        products().all(|p| p.carried && matches!(p.left, Left::Packed(_))) && !self.operations.iter().any(reads_product)
+        products().all(|p| p.carried && p.terms.iter().all(|t| matches!(t.left, Left::Packed(_)))) && !self.operations.iter().any(reads_product)
     }
     pub(super) fn unroll(&mut self, times: u32) {
         let cx = self.w.cx;
@@ -45,6 +45,10 @@ impl Builder<'_, '_> {
             let names: HashMap<String, String> = fresh.iter().map(|f| &f.0).chain(&positions).map(|name| (name.clone(), later(cx, name, step))).collect();
             let values: HashMap<Value, Value> = fresh.iter().map(|(name, v)| (*v, self.value(&names[name]))).collect();
             let moved = |all: &BTreeSet<Value>| all.iter().map(|v| values.get(v).copied().unwrap_or(*v)).collect();
+            let of_step = |t: &Term| match &t.left {
+                Left::Packed(name) => Term { left: Left::Packed(renamed(name, &names)), ..t.clone() },
+                _ => t.clone(),
+            };
             for (o, work) in &one {
                 self.operations.push(Operation { kind: o.kind, label: renamed(&o.label, &names), reads: moved(&o.reads), writes: moved(&o.writes) });
                 self.work.push(match work {
@@ -53,10 +57,7 @@ impl Builder<'_, '_> {
                         Work::Read { operand: *operand, declaration: renamed(declaration, &names), name: renamed(name, &names) }
                     }
                     Work::Product(p) => Work::Product(Product {
-                        left: match &p.left {
-                            Left::Packed(name) => Left::Packed(renamed(name, &names)),
-                            left => left.clone(),
-                        },
+                        terms: p.terms.iter().map(of_step).collect(),
                         ..p.clone()
                     }),
                 })

@@ -52,6 +52,11 @@ pub fn plans(programs: &[Program], _types: &[DType]) -> Vec<(Vec<usize>, Plan)> 
     vec![(single.clone(), SHORT), (single.clone(), HALF), (single, MIDDLE), (streamed.clone(), LONG), (streamed.clone(), ENDLESS), (streamed, ANY)]
 }
 
+/// A launch beside others that multiply matrices: rows by warps.
+pub fn beside(aligned: bool) -> Plan {
+    Plan { threads: 128, group: 32, ..if aligned { ENDLESS } else { ANY } }
+}
+
 fn on_chip(program: &Program) -> bool {
     program.launches.iter().flatten().any(|p| p.dims.iter().any(|d| d.role == Role::Chip))
 }
