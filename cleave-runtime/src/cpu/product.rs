@@ -11,15 +11,17 @@ use super::vector::arch;
 use cleave_core::dtype::DType;
 use pulp::{Simd, WithSimd};
 
-/// Rows of a tile: with two vectors each they leave four of sixteen registers to operands.
+/// Rows of a tile: with [`panel::vectors`] each they leave four of sixteen registers, or eight of thirty-two, to operands.
 const ROWS: usize = 6;
-/// Vectors of a tile's row.
-pub const VECTORS: usize = 2;
-/// Addends of a block: a panel of them is half of a first cache.
+/// Addends of a block: six rows of them stay in a first cache.
 const DEPTH: usize = 256;
 /// Columns of a block, and rows: `DEPTH` times both stays in a second cache.
 const COLUMNS: usize = 256;
 const STRIPE: usize = 96;
+/// Elements of a cache line.
+const LINE: usize = 16;
+/// Elements that a store across rows takes as long as: it is made one by one, and anew for every block of depth.
+const ACROSS: usize = 8;
 /// Rows that are multiples of so many bytes apart meet in few sets of a first cache.
 const MEET: usize = 2048;
 
@@ -74,7 +76,7 @@ impl Product {
         let Product { rows, columns, depth, .. } = *self;
         let vectors = if self.b.is_vectors(rows) { 0 } else { columns * depth * if self.b.own == 1 { 1 } else { 2 } };
         let spread = if self.a.is_rows() { 0 } else { rows * depth };
-        let result = if self.c_column == 1 { 0 } else { 2 * rows * columns };
+        let result = if self.c_column == 1 { 0 } else { ACROSS * rows * columns * depth.div_ceil(DEPTH) };
         vectors + spread + result
     }
 }
@@ -104,11 +106,11 @@ impl WithSimd for Blocked<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let p = self.product;
-        let width = VECTORS * S::F32_LANES;
-        let panel = DEPTH.min(p.depth) * width;
+        let width = panel::width::<S>();
         let panels = COLUMNS.min(p.columns).div_ceil(width);
-        // a row longer than a block, so that rows do not meet in one set of a cache
-        let pitch = DEPTH + 16;
+        // panels and staged rows are a line longer than what they hold, so that they do not meet in one set of a cache
+        let panel = DEPTH.min(p.depth) * width + LINE;
+        let pitch = DEPTH + LINE;
         let memory = reserve(self.scratch, panels * panel + STRIPE.min(p.rows) * pitch);
         let staged = unsafe { memory.add(panels * panel) };
         let in_place = p.b.is_vectors(p.rows);
@@ -120,7 +122,7 @@ impl WithSimd for Blocked<'_> {
                 let b = p.b.at(column, depth);
                 // in place only the last, incomplete panel is copied
                 let first = if in_place { columns / width } else { 0 };
-                unsafe { with_stored!(b.dtype, T => panel::fill::<S, T>(simd, b.at(first * width, 0), columns - first * width, n, memory)) }
+                unsafe { with_stored!(b.dtype, T => panel::fill::<S, T>(simd, b.at(first * width, 0), columns - first * width, n, memory, panel)) }
                 for row in (0..p.rows).step_by(STRIPE) {
                     let rows = STRIPE.min(p.rows - row);
                     let a = p.a.at(row, depth);
@@ -131,34 +133,30 @@ impl WithSimd for Blocked<'_> {
                         (staged.cast_const(), pitch as isize)
                     };
                     for (i, j) in (0..columns).step_by(width).enumerate() {
-                        let (vectors, step) = if i < first {
+                        let vectors = panel::vectors::<S>(columns - j);
+                        let (b, b_depth) = if i < first {
                             (unsafe { b.pointer.cast::<f32>().add(j) }, b.depth)
                         } else {
-                            (unsafe { memory.cast_const().add((i - first) * n * width) }, width as isize)
+                            (unsafe { memory.cast_const().add((i - first) * panel) }, (vectors * S::F32_LANES) as isize)
                         };
-                        for r in (0..rows).step_by(ROWS) {
-                            let c = unsafe { p.c.offset((row + r) as isize * p.c_row + (column + j) as isize * p.c_column) };
-                            let tile = Tile {
-                                depth: n,
-                                a: unsafe { a_pointer.offset(r as isize * a_row) },
-                                a_row,
-                                b: vectors,
-                                b_depth: step,
-                                c,
-                                c_row: p.c_row,
-                                c_column: p.c_column,
-                                columns: width.min(columns - j),
-                                add,
-                            };
-                            unsafe {
-                                match rows - r {
-                                    1 => tile.run::<S, 1>(simd),
-                                    2 => tile.run::<S, 2>(simd),
-                                    3 => tile.run::<S, 3>(simd),
-                                    4 => tile.run::<S, 4>(simd),
-                                    5 => tile.run::<S, 5>(simd),
-                                    _ => tile.run::<S, ROWS>(simd),
-                                }
+                        let strip = Strip {
+                            rows,
+                            depth: n,
+                            a: a_pointer,
+                            a_row,
+                            b,
+                            b_depth,
+                            c: unsafe { p.c.offset(row as isize * p.c_row + (column + j) as isize * p.c_column) },
+                            c_row: p.c_row,
+                            c_column: p.c_column,
+                            columns: width.min(columns - j),
+                            add,
+                        };
+                        unsafe {
+                            match vectors {
+                                1 => strip.run::<S, 1>(simd),
+                                2 => strip.run::<S, 2>(simd),
+                                _ => strip.run::<S, 4>(simd),
                             }
                         }
                     }
@@ -168,9 +166,10 @@ impl WithSimd for Blocked<'_> {
     }
 }
 
-/// Some rows of `a` by one panel of `b`.
+/// Rows of `a` by one panel of `b`.
 #[derive(Clone, Copy)]
-struct Tile {
+struct Strip {
+    rows: usize,
     depth: usize,
     /// Side by side along the depth.
     a: *const f32,
@@ -184,11 +183,32 @@ struct Tile {
     add: bool,
 }
 
-impl Tile {
+impl Strip {
     #[inline(always)]
-    unsafe fn run<S: Simd, const R: usize>(self, simd: S) {
-        let width = VECTORS * S::F32_LANES;
-        let mut sums = [[simd.splat_f32s(0.0); VECTORS]; R];
+    unsafe fn run<S: Simd, const V: usize>(self, simd: S) {
+        let mut rest = self;
+        unsafe {
+            while rest.rows >= ROWS {
+                rest.tile::<S, ROWS, V>(simd);
+                rest.rows -= ROWS;
+                rest.a = rest.a.wrapping_offset(ROWS as isize * rest.a_row);
+                rest.c = rest.c.wrapping_offset(ROWS as isize * rest.c_row)
+            }
+            match rest.rows {
+                0 => {}
+                1 => rest.tile::<S, 1, V>(simd),
+                2 => rest.tile::<S, 2, V>(simd),
+                3 => rest.tile::<S, 3, V>(simd),
+                4 => rest.tile::<S, 4, V>(simd),
+                _ => rest.tile::<S, 5, V>(simd),
+            }
+        }
+    }
+    /// The first `R` rows, in registers.
+    #[inline(always)]
+    unsafe fn tile<S: Simd, const R: usize, const V: usize>(self, simd: S) {
+        let width = V * S::F32_LANES;
+        let mut sums = [[simd.splat_f32s(0.0); V]; R];
         let mut rows = [self.a; R];
         for (r, row) in rows.iter_mut().enumerate() {
             *row = self.a.wrapping_offset(r as isize * self.a_row)
@@ -196,10 +216,10 @@ impl Tile {
         let mut b = self.b;
         for k in 0..self.depth {
             unsafe {
-                let vectors: [S::f32s; VECTORS] = std::array::from_fn(|v| b.add(v * S::F32_LANES).cast::<S::f32s>().read_unaligned());
+                let vectors: [S::f32s; V] = std::array::from_fn(|v| b.add(v * S::F32_LANES).cast::<S::f32s>().read_unaligned());
                 for r in 0..R {
                     let x = simd.splat_f32s(*rows[r].add(k));
-                    for v in 0..VECTORS {
+                    for v in 0..V {
                         sums[r][v] = simd.mul_add_f32s(x, vectors[v], sums[r][v])
                     }
                 }
@@ -218,14 +238,14 @@ impl Tile {
             return;
         }
         // through memory of its own: the sums then stay in registers
-        let mut edge = [[0f32; VECTORS * MOST_LANES]; R];
+        let mut edge = [[[0f32; MOST_LANES]; V]; R];
         for (row, to) in sums.iter().zip(&mut edge) {
             for (v, sum) in row.iter().enumerate() {
-                unsafe { to.as_mut_ptr().add(v * S::F32_LANES).cast::<S::f32s>().write_unaligned(*sum) }
+                unsafe { to.as_mut_ptr().cast::<f32>().add(v * S::F32_LANES).cast::<S::f32s>().write_unaligned(*sum) }
             }
         }
         for (r, row) in edge.iter().enumerate() {
-            for (j, x) in row[..self.columns].iter().enumerate() {
+            for (j, x) in row.as_flattened()[..self.columns].iter().enumerate() {
                 unsafe {
                     let c = self.c.offset(r as isize * self.c_row + j as isize * self.c_column);
                     *c = if self.add { *c + x } else { *x }
