@@ -77,6 +77,57 @@ pub unsafe fn fill<S: Simd, T: Stored>(simd: S, b: Operand, columns: usize, dept
     }
 }
 
+/// What is copied next: it is brought to the second cache, line after line, while products keep the processor busy. All at once it would hold up what they
+/// read.
+#[derive(Clone, Copy)]
+pub struct Ahead {
+    at: *const u8,
+    /// Lines of a run of neighbours, and bytes from the last one to the first of the next run.
+    run: usize,
+    skip: isize,
+    /// Lines of this run, and runs, still to be asked for.
+    here: usize,
+    runs: usize,
+}
+
+const LINE_BYTES: usize = 64;
+
+impl Ahead {
+    pub const NOTHING: Ahead = Ahead { at: std::ptr::null(), run: 0, skip: 0, here: 0, runs: 0 };
+
+    pub fn new(b: Operand, columns: usize, depth: usize) -> Ahead {
+        let bytes = b.dtype.bytes();
+        let (stride, length, runs) = match (b.own, b.depth) {
+            (1, stride) => (stride, columns, depth),
+            (stride, 1) => (stride, depth, columns),
+            _ => return Ahead::NOTHING,
+        };
+        let run = (length * bytes).div_ceil(LINE_BYTES);
+        Ahead { at: b.pointer, run, skip: stride * bytes as isize - ((run - 1) * LINE_BYTES) as isize, here: run, runs }
+    }
+    /// Asks for the next line.
+    #[inline(always)]
+    pub fn line(&mut self) {
+        if self.runs == 0 {
+            return;
+        }
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: it reads nothing that a program could see: any address will do
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T1>(self.at.cast())
+        }
+        self.here -= 1;
+        if self.here > 0 {
+            self.at = self.at.wrapping_add(LINE_BYTES)
+        } else {
+            self.at = self.at.wrapping_offset(self.skip);
+            self.here = self.run;
+            self.runs -= 1
+        }
+    }
+}
+
 /// Copies rows, `pitch` elements apart.
 ///
 /// # Safety

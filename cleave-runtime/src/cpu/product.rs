@@ -17,11 +17,15 @@ const ROWS: usize = 6;
 const DEPTH: usize = 256;
 /// Columns of a block, and rows: `DEPTH` times both stays in a second cache.
 const COLUMNS: usize = 256;
-const STRIPE: usize = 96;
+const STRIPE: usize = 192;
 /// Elements of a cache line.
 const LINE: usize = 16;
 /// Elements that a store across rows takes as long as: it is made one by one, and anew for every block of depth.
 const ACROSS: usize = 8;
+/// Addends between two lines that are asked for ahead.
+const BETWEEN: usize = 4;
+/// Bytes of a first cache, on the machines that have least.
+const FIRST_CACHE: usize = 32 << 10;
 /// Rows that are multiples of so many bytes apart meet in few sets of a first cache.
 const MEET: usize = 2048;
 
@@ -60,9 +64,13 @@ impl Operand {
     fn is_vectors(&self, reuse: usize) -> bool {
         self.dtype == DType::F32 && self.own == 1 && reuse <= 2 * ROWS
     }
-    /// Whether rows can be read in place: side by side, and not so far apart that several meet in one set of a cache.
+    /// Whether rows can be read in place: their numbers lie side by side.
     fn is_rows(&self) -> bool {
-        self.dtype == DType::F32 && self.depth == 1 && !(4 * self.own).unsigned_abs().is_multiple_of(MEET)
+        self.dtype == DType::F32 && self.depth == 1
+    }
+    /// Whether several rows meet in one set of a cache, and take it from a panel that would stay there.
+    fn meets(&self) -> bool {
+        (4 * self.own).unsigned_abs().is_multiple_of(MEET)
     }
 }
 
@@ -71,11 +79,19 @@ impl Product {
     fn turned(self) -> Product {
         Product { rows: self.columns, columns: self.rows, a: self.b, b: self.a, c_row: self.c_column, c_column: self.c_row, ..self }
     }
+    /// The columns that are copied after those from `column` at `depth` on.
+    fn ahead(&self, column: usize, depth: usize) -> panel::Ahead {
+        let next = if column + COLUMNS < self.columns { (column + COLUMNS, depth) } else { (0, depth + DEPTH) };
+        if next.1 >= self.depth {
+            return panel::Ahead::NOTHING;
+        }
+        panel::Ahead::new(self.b.at(next.0, next.1), COLUMNS.min(self.columns - next.0), DEPTH.min(self.depth - next.1))
+    }
     /// Elements copied beside the product itself; a copy across rows counts twice.
     fn copied(&self) -> usize {
         let Product { rows, columns, depth, .. } = *self;
         let vectors = if self.b.is_vectors(rows) { 0 } else { columns * depth * if self.b.own == 1 { 1 } else { 2 } };
-        let spread = if self.a.is_rows() { 0 } else { rows * depth };
+        let spread = if self.a.is_rows() && !self.a.meets() { 0 } else { rows * depth };
         let result = if self.c_column == 1 { 0 } else { ACROSS * rows * columns * depth.div_ceil(DEPTH) };
         vectors + spread + result
     }
@@ -114,6 +130,8 @@ impl WithSimd for Blocked<'_> {
         let memory = reserve(self.scratch, panels * panel + STRIPE.min(p.rows) * pitch);
         let staged = unsafe { memory.add(panels * panel) };
         let in_place = p.b.is_vectors(p.rows);
+        // a wider panel comes from the second cache, again for each tile
+        let stays = size_of::<f32>() * DEPTH * width <= FIRST_CACHE / 2;
         for depth in (0..p.depth).step_by(DEPTH) {
             let n = DEPTH.min(p.depth - depth);
             let add = p.add || depth > 0;
@@ -123,10 +141,11 @@ impl WithSimd for Blocked<'_> {
                 // in place only the last, incomplete panel is copied
                 let first = if in_place { columns / width } else { 0 };
                 unsafe { with_stored!(b.dtype, T => panel::fill::<S, T>(simd, b.at(first * width, 0), columns - first * width, n, memory, panel)) }
+                let mut ahead = if in_place { panel::Ahead::NOTHING } else { p.ahead(column, depth) };
                 for row in (0..p.rows).step_by(STRIPE) {
                     let rows = STRIPE.min(p.rows - row);
                     let a = p.a.at(row, depth);
-                    let (a_pointer, a_row) = if a.is_rows() {
+                    let (a_pointer, a_row) = if a.is_rows() && !(stays && a.meets()) {
                         (a.pointer.cast::<f32>(), a.own)
                     } else {
                         unsafe { with_stored!(a.dtype, T => panel::stage::<S, T>(simd, a, rows, n, staged, pitch)) };
@@ -154,9 +173,9 @@ impl WithSimd for Blocked<'_> {
                         };
                         unsafe {
                             match vectors {
-                                1 => strip.run::<S, 1>(simd),
-                                2 => strip.run::<S, 2>(simd),
-                                _ => strip.run::<S, 4>(simd),
+                                1 => strip.run::<S, 1>(simd, &mut ahead),
+                                2 => strip.run::<S, 2>(simd, &mut ahead),
+                                _ => strip.run::<S, 4>(simd, &mut ahead),
                             }
                         }
                     }
@@ -185,28 +204,28 @@ struct Strip {
 
 impl Strip {
     #[inline(always)]
-    unsafe fn run<S: Simd, const V: usize>(self, simd: S) {
+    unsafe fn run<S: Simd, const V: usize>(self, simd: S, ahead: &mut panel::Ahead) {
         let mut rest = self;
         unsafe {
             while rest.rows >= ROWS {
-                rest.tile::<S, ROWS, V>(simd);
+                rest.tile::<S, ROWS, V>(simd, ahead);
                 rest.rows -= ROWS;
                 rest.a = rest.a.wrapping_offset(ROWS as isize * rest.a_row);
                 rest.c = rest.c.wrapping_offset(ROWS as isize * rest.c_row)
             }
             match rest.rows {
                 0 => {}
-                1 => rest.tile::<S, 1, V>(simd),
-                2 => rest.tile::<S, 2, V>(simd),
-                3 => rest.tile::<S, 3, V>(simd),
-                4 => rest.tile::<S, 4, V>(simd),
-                _ => rest.tile::<S, 5, V>(simd),
+                1 => rest.tile::<S, 1, V>(simd, ahead),
+                2 => rest.tile::<S, 2, V>(simd, ahead),
+                3 => rest.tile::<S, 3, V>(simd, ahead),
+                4 => rest.tile::<S, 4, V>(simd, ahead),
+                _ => rest.tile::<S, 5, V>(simd, ahead),
             }
         }
     }
     /// The first `R` rows, in registers.
     #[inline(always)]
-    unsafe fn tile<S: Simd, const R: usize, const V: usize>(self, simd: S) {
+    unsafe fn tile<S: Simd, const R: usize, const V: usize>(self, simd: S, ahead: &mut panel::Ahead) {
         let width = V * S::F32_LANES;
         let mut sums = [[simd.splat_f32s(0.0); V]; R];
         let mut rows = [self.a; R];
@@ -214,7 +233,11 @@ impl Strip {
             *row = self.a.wrapping_offset(r as isize * self.a_row)
         }
         let mut b = self.b;
+        let mut next = *ahead;
         for k in 0..self.depth {
+            if k % BETWEEN == 0 {
+                next.line()
+            }
             unsafe {
                 let vectors: [S::f32s; V] = std::array::from_fn(|v| b.add(v * S::F32_LANES).cast::<S::f32s>().read_unaligned());
                 for r in 0..R {
@@ -226,6 +249,7 @@ impl Strip {
                 b = b.wrapping_offset(self.b_depth);
             }
         }
+        *ahead = next;
         if self.c_column == 1 && self.columns == width {
             for (r, row) in sums.iter().enumerate() {
                 for (v, sum) in row.iter().enumerate() {
