@@ -153,3 +153,57 @@ pub unsafe fn stage<S: Simd, T: Stored>(simd: S, a: Operand, rows: usize, depth:
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::vector::arch;
+    use super::*;
+    use cleave_core::dtype::DType;
+    use pulp::WithSimd;
+
+    const DEPTH: usize = 19;
+    const GUARD: usize = 64;
+
+    /// Fills the panels of so many columns, which lie along either dim, and looks at every element of them, and at those beyond.
+    struct Filled {
+        columns: usize,
+        turned: bool,
+    }
+
+    impl WithSimd for Filled {
+        type Output = ();
+        fn with_simd<S: Simd>(self, simd: S) {
+            let Filled { columns, turned } = self;
+            let (own, along) = if turned { (DEPTH, 1) } else { (1, columns) };
+            let source: Vec<f32> = (0..columns * DEPTH).map(|i| i as f32 + 1.0).collect();
+            let b = Operand { pointer: source.as_ptr().cast(), dtype: DType::F32, own: own as isize, depth: along as isize };
+            let (width, pitch) = (width::<S>(), DEPTH * width::<S>() + 16);
+            let last = columns - (columns - 1) / width * width;
+            let last_row = vectors::<S>(last) * S::F32_LANES;
+            let size = (columns - 1) / width * pitch + DEPTH * last_row;
+            let mut panels = vec![f32::NAN; size + GUARD];
+            unsafe { fill::<S, f32>(simd, b, columns, DEPTH, panels.as_mut_ptr(), pitch) };
+            for column in 0..columns {
+                let row = if column / width == (columns - 1) / width { last_row } else { width };
+                for k in 0..DEPTH {
+                    assert_eq!(panels[column / width * pitch + k * row + column % width], source[column * own + k * along], "{column} {k}")
+                }
+            }
+            for k in 0..DEPTH {
+                let start = (columns - 1) / width * pitch + k * last_row;
+                assert!(panels[start + last..start + last_row].iter().all(|x| *x == 0.0))
+            }
+            assert!(panels[size..].iter().all(|x| x.is_nan()), "{columns} {turned}: written beyond the last panel")
+        }
+    }
+
+    #[test]
+    fn panels_hold_their_columns_zeros_to_the_end_of_a_vector_and_nothing_beyond() {
+        for columns in [1, 7, 16, 17, 32, 33, 48, 64, 65, 100, 128, 200] {
+            for turned in [false, true] {
+                arch().dispatch(Filled { columns, turned });
+                Filled { columns, turned }.with_simd(pulp::Scalar)
+            }
+        }
+    }
+}

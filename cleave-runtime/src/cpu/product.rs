@@ -1,9 +1,9 @@
 //! The product of two strided matrices, blocked for the caches: `c[i][j] (+)= sum_k a[i][k] * b[k][j]`.
 //!
-//! In: operands in any storage type with any strides; `c` in f32. A tile of `c` lives in registers: six rows of two vectors. One operand is read along
-//! those vectors, the other one number at a time, spread over a vector; which is which follows from what would have to be copied. The vectors
+//! In: operands in any storage type with any strides; `c` in f32. A tile of `c` lives in registers: six rows of two vectors, of four where there are
+//! thirty-two registers. One operand is read along those vectors, the other one number at a time, spread over a vector; which is which follows from what would have to be copied. The vectors
 //! are read from panels, unless few rows meet them; the spread numbers in place if each row's are side by side, else from staged rows.
-//! Depth is cut in blocks of [`DEPTH`], so that a sum is one of blocks.
+//! While a block is multiplied the columns of the next one are asked for. Depth is cut in blocks of [`DEPTH`], so that a sum is one of blocks.
 use super::block::{Line, reserve};
 use super::panel;
 use super::stored::{MOST_LANES, with_stored};
@@ -15,7 +15,7 @@ use pulp::{Simd, WithSimd};
 const ROWS: usize = 6;
 /// Addends of a block: six rows of them stay in a first cache.
 const DEPTH: usize = 256;
-/// Columns of a block, and rows: `DEPTH` times both stays in a second cache.
+/// Columns of a block, and rows that are staged at a time: `DEPTH` times both stays in a second cache.
 const COLUMNS: usize = 256;
 const STRIPE: usize = 192;
 /// Elements of a cache line.
@@ -68,7 +68,7 @@ impl Operand {
     fn is_rows(&self) -> bool {
         self.dtype == DType::F32 && self.depth == 1
     }
-    /// Whether several rows meet in one set of a cache, and take it from a panel that would stay there.
+    /// Whether rows meet in few sets of a first cache, and drive out what should stay there.
     fn meets(&self) -> bool {
         (4 * self.own).unsigned_abs().is_multiple_of(MEET)
     }
