@@ -61,6 +61,10 @@ impl Checked {
     }
 }
 
+/// One for each argument or output, and strides of a tensor: as many as there mostly are without an allocation.
+type Few<T> = SmallVec<[T; 8]>;
+type Signed = SmallVec<[i64; 6]>;
+
 /// What a choice depends on.
 pub(crate) struct Question {
     /// Of the inputs, then of the outputs.
@@ -357,8 +361,8 @@ impl<'call, O: Outputs> Call<'call, O> {
     }
 
     fn execute_on_cpu(&self, decoded: &Decoded, ready: &Ready, program: &cpu::Decoded, prepared: &cpu::Prepared, targets: &[Target]) -> Result<()> {
-        let signed = |strides: &[usize]| strides.iter().map(|s| *s as i64).collect::<Vec<_>>();
-        let strides: Vec<Vec<i64>> = self.arguments.iter().map(|a| a.as_tensor().map_or(vec![], |t| signed(&t.layout.strides))).collect();
+        let signed = |strides: &[usize]| strides.iter().map(|s| *s as i64).collect::<Signed>();
+        let strides: Few<Signed> = self.arguments.iter().map(|a| a.as_tensor().map_or(Signed::new(), |t| signed(&t.layout.strides))).collect();
         let inputs = self.arguments.iter().zip(&strides).map(|(a, strides)| match &a.kind {
             ArgumentKind::Scalar { dtype: DType::I32, word } => cpu::Argument::Integer(*word as u32 as i32),
             ArgumentKind::Scalar { word, .. } => cpu::Argument::Float(f32::from_bits(*word as u32)),
@@ -366,20 +370,20 @@ impl<'call, O: Outputs> Call<'call, O> {
                 cpu::Argument::Tensor(cpu::Storage { address: t.address as *mut u8, dtype: t.dtype, strides })
             }
         });
-        let inputs: Vec<cpu::Argument> = inputs.collect();
+        let inputs: Few<cpu::Argument> = inputs.collect();
         let file = &decoded.file;
         // the executor orders its reads of an input and its writes by tiles; what it may not write over yet, it writes beside
         let in_place = file.kernel.graph.outputs.iter().any(|o| o.in_place.is_some());
         let beside = in_place && !reads_where_it_writes(&file.programs[ready.entry(file).program as usize]);
-        let mut copies: Vec<Option<Copy>> =
+        let mut copies: Few<Option<Copy>> =
             targets.iter().zip(&file.kernel.graph.outputs).map(|(t, o)| (beside && o.in_place.is_some()).then(|| Copy::new(t))).collect();
-        let strides: Vec<Vec<i64>> =
+        let strides: Few<Signed> =
             targets.iter().zip(&copies).map(|(t, c)| c.as_ref().map_or_else(|| signed(&t.layout.strides), |c| signed(&c.strides))).collect();
         let outputs = targets.iter().zip(&mut copies).zip(&strides).map(|((t, copy), strides)| {
             let address = copy.as_mut().map_or(t.address as *mut u8, Copy::address);
             cpu::Storage { address, dtype: t.dtype, strides }
         });
-        let outputs: Vec<cpu::Storage> = outputs.collect();
+        let outputs: Few<cpu::Storage> = outputs.collect();
         let tensors = cpu::Tensors { inputs: &inputs, outputs: &outputs };
         program.run_prepared(prepared, &tensors).map_err(|source| Error::Execute { kernel: file.kernel.name.clone(), source })?;
         targets.iter().zip(&copies).for_each(|(target, copy)| copy.iter().for_each(|c| c.put(target)));

@@ -21,10 +21,11 @@ struct Lengths {
     stream: u32,
 }
 
-/// For parts with matrix products: many rows; few rows (decoding: a packed or outer row dim counts the heads of a group), which are read along
-/// whole rows of weights; small blocks, for shapes that would not give every core one.
-const PRODUCTS: [Lengths; 3] = [
+/// For parts with matrix products: many rows; twice as many, for which columns are copied half as often; few rows (decoding: a packed or outer row dim
+/// counts the heads of a group), which are read along whole rows of weights; small blocks, for shapes that would not give every core one.
+const PRODUCTS: [Lengths; 4] = [
     Lengths { row: 192, outer_row: 1, column: 512, depth: 1024, stream: 256 },
+    Lengths { row: 384, outer_row: 1, column: 256, depth: 1024, stream: 256 },
     Lengths { row: 16, outer_row: 16, column: 64, depth: 4096, stream: 512 },
     Lengths { row: 64, outer_row: 1, column: 128, depth: 1024, stream: 128 },
 ];

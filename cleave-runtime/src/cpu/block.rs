@@ -100,14 +100,21 @@ pub struct Context<'a> {
     pub extents: &'a [i64],
     /// The tile length of each dim, at least 1.
     pub tiles: &'a [i64],
-    /// Of loads, by node.
+    /// Of the part's loads, in their order.
     pub loads: Vec<Option<Addressing>>,
     /// `stores[output][store]`
-    pub stores: Vec<Vec<Option<Addressing>>>,
+    pub stores: Vec<Vec<Addressing>>,
     /// The inputs that predicates read, as they lie: by input.
     pub tables: Vec<TableData>,
     /// Where each buffer starts, in elements.
     pub offsets: &'a [usize],
+}
+
+impl Context<'_> {
+    /// Where a loaded node lies.
+    pub fn load(&self, node: NodeId) -> Option<&Addressing> {
+        self.loads[self.part.loads.iter().position(|l| l.0 == node)?].as_ref()
+    }
 }
 
 /// An integer input.
@@ -267,7 +274,7 @@ impl<'a, 'b> Block<'a, 'b> {
     // ---- loads -----------------------------------------------------------------------------------------------
 
     fn load(&mut self, node: NodeId) {
-        let Some(addressing) = &self.context.loads[node.index()] else { return };
+        let Some(addressing) = self.context.load(node) else { return };
         self.values[node.index()] = self.view(addressing, self.part().layout[node.index()].iter().copied());
     }
     /// The tile at hand of a tensor.
@@ -290,7 +297,7 @@ impl<'a, 'b> Block<'a, 'b> {
         let part = self.part();
         let dims = &part.layout[node.index()];
         let to = self.fresh(node);
-        let Some(addressing) = &self.context.loads[node.index()] else { return to };
+        let Some(addressing) = self.context.load(node) else { return to };
         let Some((inner, outer)) = dims.split_last() else {
             unsafe { stored::load(value.dtype, value.pointer, 1, std::slice::from_raw_parts_mut(to.pointer.cast(), 1)) };
             return to;

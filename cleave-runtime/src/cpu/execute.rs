@@ -4,10 +4,11 @@ use super::decode::{Loop, MAX_DIMS, Part, Step};
 use super::{Argument, Decoded, ExecuteError, Tensors, frames, threads};
 use cleave_core::domain::Span;
 use cleave_core::dtype::DType;
-use cleave_core::graph::{InputId, Op};
+use cleave_core::graph::{Access, InputId, NodeId, Op};
 use cleave_core::plan::Tiles;
 use cleave_core::predicate::Table;
 use cleave_core::tile::DimId;
+use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Below this many elementary operations (some 10 microseconds) a launch runs on the calling thread alone.
@@ -160,35 +161,30 @@ impl<'a> Job<'a> {
     fn new(decoded: &'a Decoded, part: &'a Part, shape: &'a Shape, prepared: &'a Prepared, tensors: &Tensors, workspaces: &[*mut u8]) -> Self {
         let extents = prepared.extents.as_slice();
         let graph = part.graph();
-        let place = |input: InputId| -> Option<(*mut u8, DType, Vec<i64>)> {
-            if let Some(w) = input.index().checked_sub(decoded.inputs) {
-                let axes = &decoded.workspaces[w];
-                return Some((workspaces[w], DType::F32, strides(axes.iter().map(|a| extents[a.0 as usize]))));
-            }
-            match &tensors.inputs[input.index()] {
-                Argument::Tensor(t) => Some((t.address, t.dtype, t.strides.to_vec())),
-                Argument::Float(x) => Some((std::ptr::from_ref(x).cast_mut().cast(), DType::F32, vec![])),
-                Argument::Integer(x) => Some((std::ptr::from_ref(x).cast_mut().cast(), DType::I32, vec![])),
-            }
+        let workspace = |w: usize, access: &Access| {
+            let strides = strides(decoded.workspaces[w].iter().map(|a| extents[a.0 as usize]));
+            Addressing::new(part, access, workspaces[w], DType::F32, &strides, extents)
         };
-        let mut loads = vec![None; graph.nodes.len()];
-        for (node, input) in &part.loads {
-            if let Op::Input { access, .. } = graph.op(*node)
-                && let Some((pointer, dtype, strides)) = place(*input)
-            {
-                loads[node.index()] = Some(Addressing::new(part, access, pointer, dtype, &strides, extents))
+        let load = |(node, input): &(NodeId, InputId)| {
+            let Op::Input { access, .. } = graph.op(*node) else { return None };
+            if let Some(w) = input.index().checked_sub(decoded.inputs) {
+                return Some(workspace(w, access));
             }
-        }
+            let (pointer, dtype, strides) = match &tensors.inputs[input.index()] {
+                Argument::Tensor(t) => (t.address, t.dtype, t.strides),
+                Argument::Float(x) => (std::ptr::from_ref(x).cast_mut().cast(), DType::F32, &[][..]),
+                Argument::Integer(x) => (std::ptr::from_ref(x).cast_mut().cast(), DType::I32, &[][..]),
+            };
+            Some(Addressing::new(part, access, pointer, dtype, strides, extents))
+        };
+        let loads = part.loads.iter().map(load).collect();
         let stores = graph.outputs.iter().enumerate().map(|(o, output)| {
-            let stores = output.stores.iter().map(|s| {
-                let (pointer, dtype, strides) = match o.checked_sub(decoded.outputs) {
-                    Some(w) => (workspaces[w], DType::F32, strides(decoded.workspaces[w].iter().map(|a| extents[a.0 as usize]))),
-                    None => {
-                        let t = &tensors.outputs[o];
-                        (t.address, t.dtype, t.strides.to_vec())
-                    }
-                };
-                Some(Addressing::new(part, &s.access, pointer, dtype, &strides, extents))
+            let stores = output.stores.iter().map(|s| match o.checked_sub(decoded.outputs) {
+                Some(w) => workspace(w, &s.access),
+                None => {
+                    let t = &tensors.outputs[o];
+                    Addressing::new(part, &s.access, t.address, t.dtype, t.strides, extents)
+                }
             });
             stores.collect()
         });
@@ -211,8 +207,9 @@ impl<'a> Job<'a> {
         let part = self.context.part;
         let Scratch { memory, registers, values, held } = scratch;
         let memory = reserve(memory, self.shape.memory);
-        values.clear();
         values.resize(part.graph().nodes.len(), Value::NONE);
+        // none is read before it is made: no pointer tells
+        values.iter_mut().for_each(|v| v.pointer = std::ptr::null_mut());
         held.clear();
         held.resize(part.graph().nodes.len(), false);
         let mut at = [Span::new(0, 1); MAX_DIMS];
@@ -258,7 +255,7 @@ impl<'a> Job<'a> {
 }
 
 /// Row-major strides of a shape.
-fn strides(shape: impl Iterator<Item = i64>) -> Vec<i64> {
-    let shape: Vec<i64> = shape.collect();
+fn strides(shape: impl Iterator<Item = i64>) -> SmallVec<[i64; 8]> {
+    let shape: SmallVec<[i64; 8]> = shape.collect();
     (0..shape.len()).map(|d| shape[d + 1..].iter().product()).collect()
 }

@@ -4,15 +4,19 @@
 //! A transport is linear in the members. A member alone in its tower is therefore scaled by what the row makes of 1, a whole line of it at
 //! a time; members that share a tower are moved element by element.
 use super::block::{Block, Value};
-use super::decode::{Loop, Step};
+use super::decode::{Loop, MAX_DIMS, Step};
 use super::vector::{self, Operand, Target, Total};
 use cleave_core::dtype::DType;
 use cleave_core::frame::{Frame, Row, SHIFT, Statistic};
 use cleave_core::graph::{NodeId, Op};
 use cleave_core::tile::{DimId, DimSet, State};
+use smallvec::SmallVec;
+
+/// Carried nodes with where they are.
+type Places = SmallVec<[(NodeId, usize); 8]>;
 
 /// The buffers of a loop's states: where each carried node is, in elements from the start.
-pub fn places(block: &Block, l: &Loop) -> Vec<(NodeId, usize)> {
+pub fn places(block: &Block, l: &Loop) -> Places {
     let mut offset = 0;
     let places = l.carried.iter().map(|(n, _)| {
         let (_, size) = block.packed(&block.part().layout[n.index()]);
@@ -160,11 +164,11 @@ fn transport(block: &Block, state: &State, base: *mut f32, places: &[(NodeId, us
     let frame_dims = &part.layout[frame.index()];
     let (frame_strides, frame_size) = block.packed(frame_dims);
     let from = unsafe { base.add(place(places, frame)) };
-    let mut towers: Vec<u32> = state.members.iter().map(|m| m.tower).collect();
+    let mut towers: SmallVec<[u32; 8]> = state.members.iter().map(|m| m.tower).collect();
     towers.sort();
     towers.dedup();
     for tower in towers {
-        let members: Vec<_> = state.members.iter().filter(|m| m.tower == tower).collect();
+        let members: SmallVec<[_; 8]> = state.members.iter().filter(|m| m.tower == tower).collect();
         let pointer = |n: NodeId| unsafe { base.add(place(places, n)) };
         if let [m] = members[..] {
             let dims = &part.layout[m.node.index()];
@@ -174,9 +178,9 @@ fn transport(block: &Block, state: &State, base: *mut f32, places: &[(NodeId, us
                 continue; // the same under every frame
             }
             // the dims that the frame lacks are scaled together where they are innermost
-            let line: Vec<DimId> = dims.iter().rev().take_while(|d| !frame_dims.contains(d)).copied().collect();
+            let line: SmallVec<[DimId; MAX_DIMS]> = dims.iter().rev().take_while(|d| !frame_dims.contains(d)).copied().collect();
             let length: usize = line.iter().map(|d| block.length(*d)).product();
-            let outer: Vec<DimId> = dims.iter().filter(|d| !line.contains(d)).copied().collect();
+            let outer: SmallVec<[DimId; MAX_DIMS]> = dims.iter().filter(|d| !line.contains(d)).copied().collect();
             positions(block, &outer, &mut |p| {
                 let i = offset(&frame_strides, frame_dims, p);
                 let (old, new) = unsafe { (*from.offset(i), *to.offset(i)) };
@@ -227,7 +231,7 @@ fn offset(strides: &[isize], dims: &[DimId], position: &[usize]) -> isize {
 /// Calls `visit` with the position, by dim, of every element of a tile over `dims`.
 fn positions(block: &Block, dims: &[DimId], visit: &mut dyn FnMut(&[usize])) {
     let count: usize = dims.iter().map(|d| block.length(*d)).product();
-    let mut position = [0usize; super::decode::MAX_DIMS];
+    let mut position = [0usize; MAX_DIMS];
     for _ in 0..count {
         visit(&position);
         for d in dims.iter().rev() {

@@ -102,7 +102,7 @@ impl<'a, 'b> Block<'a, 'b> {
         match *slot {
             Slot::Read(n) => {
                 let v = self.values[n.index()];
-                let irregular = if v.irregular.is_empty() { None } else { context.loads[n.index()].as_ref() };
+                let irregular = if v.irregular.is_empty() { None } else { context.load(n) };
                 Live { irregular, ..of(v, false) }
             }
             Slot::Write(n) => of(self.fresh(n), true),
@@ -123,7 +123,7 @@ impl<'a, 'b> Block<'a, 'b> {
             Slot::Output { output, store, first } => {
                 let off = self.piece.0 != 0 || first.iter().any(|d| self.span(d).start != 0);
                 match &context.stores[output as usize][store as usize] {
-                    Some(addressing) if !off => {
+                    addressing if !off => {
                         let s = &part.graph().outputs[output as usize].stores[store as usize];
                         let v = self.view(addressing, part.source.dims_of(s.access.axes()).iter());
                         Live { irregular: (!v.irregular.is_empty()).then_some(addressing), ..of(v, true) }
@@ -190,7 +190,9 @@ impl Run<'_, '_, '_> {
         let length = self.extents.lengths[inner];
         let lines = self.code.registers as usize + 2 + self.slots.len();
         self.memory = reserve(self.block.registers, lines * CHUNK);
-        self.totals.resize(self.code.instructions.len(), 0.0);
+        if length > CHUNK {
+            self.totals.resize(self.code.instructions.len(), 0.0)
+        }
         // where strides do not tell where the next row is, it stands alone
         let together = if irregular || length > CHUNK { 1 } else { CHUNK / length };
         for i in 0..self.slots.len() {

@@ -1,9 +1,9 @@
 //! The product of two strided matrices, blocked for the caches: `c[i][j] (+)= sum_k a[i][k] * b[k][j]`.
 //!
-//! In: operands in any storage type with any strides; `c` in f32. A tile of `c` lives in registers: six rows of two vectors. One operand is read along
-//! those vectors, the other one number at a time, spread over a vector; which is which follows from what would have to be copied. The vectors
+//! In: operands in any storage type with any strides; `c` in f32. A tile of `c` lives in registers: six rows of two vectors, of four where there are
+//! thirty-two registers. One operand is read along those vectors, the other one number at a time, spread over a vector; which is which follows from what would have to be copied. The vectors
 //! are read from panels, unless few rows meet them; the spread numbers in place if each row's are side by side, else from staged rows.
-//! Depth is cut in blocks of [`DEPTH`], so that a sum is one of blocks.
+//! While a block is multiplied the columns of the next one are asked for. Depth is cut in blocks of [`DEPTH`], so that a sum is one of blocks.
 use super::block::{Line, reserve};
 use super::panel;
 use super::stored::{MOST_LANES, with_stored};
@@ -11,15 +11,21 @@ use super::vector::arch;
 use cleave_core::dtype::DType;
 use pulp::{Simd, WithSimd};
 
-/// Rows of a tile: with two vectors each they leave four of sixteen registers to operands.
+/// Rows of a tile: with [`panel::vectors`] each they leave four of sixteen registers, or eight of thirty-two, to operands.
 const ROWS: usize = 6;
-/// Vectors of a tile's row.
-pub const VECTORS: usize = 2;
-/// Addends of a block: a panel of them is half of a first cache.
+/// Addends of a block: six rows of them stay in a first cache.
 const DEPTH: usize = 256;
-/// Columns of a block, and rows: `DEPTH` times both stays in a second cache.
+/// Columns of a block, and rows that are staged at a time: `DEPTH` times both stays in a second cache.
 const COLUMNS: usize = 256;
-const STRIPE: usize = 96;
+const STRIPE: usize = 192;
+/// Elements of a cache line.
+const LINE: usize = 16;
+/// Elements that a store across rows takes as long as: it is made one by one, and anew for every block of depth.
+const ACROSS: usize = 8;
+/// Addends between two lines that are asked for ahead.
+const BETWEEN: usize = 4;
+/// Bytes of a first cache, on the machines that have least.
+const FIRST_CACHE: usize = 32 << 10;
 /// Rows that are multiples of so many bytes apart meet in few sets of a first cache.
 const MEET: usize = 2048;
 
@@ -58,9 +64,13 @@ impl Operand {
     fn is_vectors(&self, reuse: usize) -> bool {
         self.dtype == DType::F32 && self.own == 1 && reuse <= 2 * ROWS
     }
-    /// Whether rows can be read in place: side by side, and not so far apart that several meet in one set of a cache.
+    /// Whether rows can be read in place: their numbers lie side by side.
     fn is_rows(&self) -> bool {
-        self.dtype == DType::F32 && self.depth == 1 && !(4 * self.own).unsigned_abs().is_multiple_of(MEET)
+        self.dtype == DType::F32 && self.depth == 1
+    }
+    /// Whether rows meet in few sets of a first cache, and drive out what should stay there.
+    fn meets(&self) -> bool {
+        (4 * self.own).unsigned_abs().is_multiple_of(MEET)
     }
 }
 
@@ -69,12 +79,20 @@ impl Product {
     fn turned(self) -> Product {
         Product { rows: self.columns, columns: self.rows, a: self.b, b: self.a, c_row: self.c_column, c_column: self.c_row, ..self }
     }
+    /// The columns that are copied after those from `column` at `depth` on.
+    fn ahead(&self, column: usize, depth: usize) -> panel::Ahead {
+        let next = if column + COLUMNS < self.columns { (column + COLUMNS, depth) } else { (0, depth + DEPTH) };
+        if next.1 >= self.depth {
+            return panel::Ahead::NOTHING;
+        }
+        panel::Ahead::new(self.b.at(next.0, next.1), COLUMNS.min(self.columns - next.0), DEPTH.min(self.depth - next.1))
+    }
     /// Elements copied beside the product itself; a copy across rows counts twice.
     fn copied(&self) -> usize {
         let Product { rows, columns, depth, .. } = *self;
         let vectors = if self.b.is_vectors(rows) { 0 } else { columns * depth * if self.b.own == 1 { 1 } else { 2 } };
-        let spread = if self.a.is_rows() { 0 } else { rows * depth };
-        let result = if self.c_column == 1 { 0 } else { 2 * rows * columns };
+        let spread = if self.a.is_rows() && !self.a.meets() { 0 } else { rows * depth };
+        let result = if self.c_column == 1 { 0 } else { ACROSS * rows * columns * depth.div_ceil(DEPTH) };
         vectors + spread + result
     }
 }
@@ -104,14 +122,16 @@ impl WithSimd for Blocked<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let p = self.product;
-        let width = VECTORS * S::F32_LANES;
-        let panel = DEPTH.min(p.depth) * width;
+        let width = panel::width::<S>();
         let panels = COLUMNS.min(p.columns).div_ceil(width);
-        // a row longer than a block, so that rows do not meet in one set of a cache
-        let pitch = DEPTH + 16;
+        // panels and staged rows are a line longer than what they hold, so that they do not meet in one set of a cache
+        let panel = DEPTH.min(p.depth) * width + LINE;
+        let pitch = DEPTH + LINE;
         let memory = reserve(self.scratch, panels * panel + STRIPE.min(p.rows) * pitch);
         let staged = unsafe { memory.add(panels * panel) };
         let in_place = p.b.is_vectors(p.rows);
+        // a wider panel comes from the second cache, again for each tile
+        let stays = size_of::<f32>() * DEPTH * width <= FIRST_CACHE / 2;
         for depth in (0..p.depth).step_by(DEPTH) {
             let n = DEPTH.min(p.depth - depth);
             let add = p.add || depth > 0;
@@ -120,45 +140,42 @@ impl WithSimd for Blocked<'_> {
                 let b = p.b.at(column, depth);
                 // in place only the last, incomplete panel is copied
                 let first = if in_place { columns / width } else { 0 };
-                unsafe { with_stored!(b.dtype, T => panel::fill::<S, T>(simd, b.at(first * width, 0), columns - first * width, n, memory)) }
+                unsafe { with_stored!(b.dtype, T => panel::fill::<S, T>(simd, b.at(first * width, 0), columns - first * width, n, memory, panel)) }
+                let mut ahead = if in_place { panel::Ahead::NOTHING } else { p.ahead(column, depth) };
                 for row in (0..p.rows).step_by(STRIPE) {
                     let rows = STRIPE.min(p.rows - row);
                     let a = p.a.at(row, depth);
-                    let (a_pointer, a_row) = if a.is_rows() {
+                    let (a_pointer, a_row) = if a.is_rows() && !(stays && a.meets()) {
                         (a.pointer.cast::<f32>(), a.own)
                     } else {
                         unsafe { with_stored!(a.dtype, T => panel::stage::<S, T>(simd, a, rows, n, staged, pitch)) };
                         (staged.cast_const(), pitch as isize)
                     };
                     for (i, j) in (0..columns).step_by(width).enumerate() {
-                        let (vectors, step) = if i < first {
+                        let vectors = panel::vectors::<S>(columns - j);
+                        let (b, b_depth) = if i < first {
                             (unsafe { b.pointer.cast::<f32>().add(j) }, b.depth)
                         } else {
-                            (unsafe { memory.cast_const().add((i - first) * n * width) }, width as isize)
+                            (unsafe { memory.cast_const().add((i - first) * panel) }, (vectors * S::F32_LANES) as isize)
                         };
-                        for r in (0..rows).step_by(ROWS) {
-                            let c = unsafe { p.c.offset((row + r) as isize * p.c_row + (column + j) as isize * p.c_column) };
-                            let tile = Tile {
-                                depth: n,
-                                a: unsafe { a_pointer.offset(r as isize * a_row) },
-                                a_row,
-                                b: vectors,
-                                b_depth: step,
-                                c,
-                                c_row: p.c_row,
-                                c_column: p.c_column,
-                                columns: width.min(columns - j),
-                                add,
-                            };
-                            unsafe {
-                                match rows - r {
-                                    1 => tile.run::<S, 1>(simd),
-                                    2 => tile.run::<S, 2>(simd),
-                                    3 => tile.run::<S, 3>(simd),
-                                    4 => tile.run::<S, 4>(simd),
-                                    5 => tile.run::<S, 5>(simd),
-                                    _ => tile.run::<S, ROWS>(simd),
-                                }
+                        let strip = Strip {
+                            rows,
+                            depth: n,
+                            a: a_pointer,
+                            a_row,
+                            b,
+                            b_depth,
+                            c: unsafe { p.c.offset(row as isize * p.c_row + (column + j) as isize * p.c_column) },
+                            c_row: p.c_row,
+                            c_column: p.c_column,
+                            columns: width.min(columns - j),
+                            add,
+                        };
+                        unsafe {
+                            match vectors {
+                                1 => strip.run::<S, 1>(simd, &mut ahead),
+                                2 => strip.run::<S, 2>(simd, &mut ahead),
+                                _ => strip.run::<S, 4>(simd, &mut ahead),
                             }
                         }
                     }
@@ -168,9 +185,10 @@ impl WithSimd for Blocked<'_> {
     }
 }
 
-/// Some rows of `a` by one panel of `b`.
+/// Rows of `a` by one panel of `b`.
 #[derive(Clone, Copy)]
-struct Tile {
+struct Strip {
+    rows: usize,
     depth: usize,
     /// Side by side along the depth.
     a: *const f32,
@@ -184,28 +202,54 @@ struct Tile {
     add: bool,
 }
 
-impl Tile {
+impl Strip {
     #[inline(always)]
-    unsafe fn run<S: Simd, const R: usize>(self, simd: S) {
-        let width = VECTORS * S::F32_LANES;
-        let mut sums = [[simd.splat_f32s(0.0); VECTORS]; R];
+    unsafe fn run<S: Simd, const V: usize>(self, simd: S, ahead: &mut panel::Ahead) {
+        let mut rest = self;
+        unsafe {
+            while rest.rows >= ROWS {
+                rest.tile::<S, ROWS, V>(simd, ahead);
+                rest.rows -= ROWS;
+                rest.a = rest.a.wrapping_offset(ROWS as isize * rest.a_row);
+                rest.c = rest.c.wrapping_offset(ROWS as isize * rest.c_row)
+            }
+            match rest.rows {
+                0 => {}
+                1 => rest.tile::<S, 1, V>(simd, ahead),
+                2 => rest.tile::<S, 2, V>(simd, ahead),
+                3 => rest.tile::<S, 3, V>(simd, ahead),
+                4 => rest.tile::<S, 4, V>(simd, ahead),
+                _ => rest.tile::<S, 5, V>(simd, ahead),
+            }
+        }
+    }
+    /// The first `R` rows, in registers.
+    #[inline(always)]
+    unsafe fn tile<S: Simd, const R: usize, const V: usize>(self, simd: S, ahead: &mut panel::Ahead) {
+        let width = V * S::F32_LANES;
+        let mut sums = [[simd.splat_f32s(0.0); V]; R];
         let mut rows = [self.a; R];
         for (r, row) in rows.iter_mut().enumerate() {
             *row = self.a.wrapping_offset(r as isize * self.a_row)
         }
         let mut b = self.b;
+        let mut next = *ahead;
         for k in 0..self.depth {
+            if k % BETWEEN == 0 {
+                next.line()
+            }
             unsafe {
-                let vectors: [S::f32s; VECTORS] = std::array::from_fn(|v| b.add(v * S::F32_LANES).cast::<S::f32s>().read_unaligned());
+                let vectors: [S::f32s; V] = std::array::from_fn(|v| b.add(v * S::F32_LANES).cast::<S::f32s>().read_unaligned());
                 for r in 0..R {
                     let x = simd.splat_f32s(*rows[r].add(k));
-                    for v in 0..VECTORS {
+                    for v in 0..V {
                         sums[r][v] = simd.mul_add_f32s(x, vectors[v], sums[r][v])
                     }
                 }
                 b = b.wrapping_offset(self.b_depth);
             }
         }
+        *ahead = next;
         if self.c_column == 1 && self.columns == width {
             for (r, row) in sums.iter().enumerate() {
                 for (v, sum) in row.iter().enumerate() {
@@ -218,14 +262,14 @@ impl Tile {
             return;
         }
         // through memory of its own: the sums then stay in registers
-        let mut edge = [[0f32; VECTORS * MOST_LANES]; R];
+        let mut edge = [[[0f32; MOST_LANES]; V]; R];
         for (row, to) in sums.iter().zip(&mut edge) {
             for (v, sum) in row.iter().enumerate() {
-                unsafe { to.as_mut_ptr().add(v * S::F32_LANES).cast::<S::f32s>().write_unaligned(*sum) }
+                unsafe { to.as_mut_ptr().cast::<f32>().add(v * S::F32_LANES).cast::<S::f32s>().write_unaligned(*sum) }
             }
         }
         for (r, row) in edge.iter().enumerate() {
-            for (j, x) in row[..self.columns].iter().enumerate() {
+            for (j, x) in row.as_flattened()[..self.columns].iter().enumerate() {
                 unsafe {
                     let c = self.c.offset(r as isize * self.c_row + j as isize * self.c_column);
                     *c = if self.add { *c + x } else { *x }
