@@ -1,19 +1,17 @@
 //! The menu: which placements and tiles an instance of a kernel is compiled for.
-use super::code::{Code, Words};
+use super::entry::place;
 use super::fragment::{self, Shape};
-use super::hopper::wgmma::{self, Instruction};
-use super::hopper::{self, Knobs};
-use super::part::{Context, Refusal};
-use super::{PTX, PTX_90, TILE, TILE_90, VECTOR, shared, vector};
+use super::hopper::Knobs;
+use super::part::Refusal;
+use super::vector;
 use crate::axis::{AxisId, AxisSet};
 use crate::device::Target;
 use crate::dtype::DType;
 use crate::graph::Op;
 use crate::kernel::Kernel;
-use crate::plan::{Body, Entry, Guard, Launch, TensorMap};
-use crate::tile::{DimId, Part, Program, Role, Statement};
-use std::collections::BTreeSet;
-use std::fmt::Write;
+use crate::plan::{Body, Entry};
+use crate::tile::{Dim, DimId, Part, Program, Role, Statement};
+use crate::traffic::{Case, traffic};
 
 /// Entries, the translation units that they name, and why placements were not possible.
 #[derive(Default)]
@@ -64,34 +62,25 @@ impl Placement {
             }
         }
     }
-    /// Beside products of matrices a launch without any is bound by memory.
-    fn of_launch(&self, parts: &[Part]) -> Placement {
-        let multiplies = || parts.iter().any(|p| p.statements().iter().any(|(_, s)| is_product(p, s)));
-        match self {
-            Placement::Hopper(_) if !multiplies() => Placement::Vector(vector::menu::beside(true)),
-            Placement::Fragment(size) if !multiplies() => Placement::Vector(vector::menu::beside(size.aligned)),
-            placement => *placement,
-        }
-    }
-    fn body(&self) -> Body {
+    pub(super) fn body(&self) -> Body {
         match self {
             Placement::Shared => Body::Shared,
             Placement::Fragment(_) | Placement::Hopper(_) => Body::TensorCores,
             Placement::Vector(plan) => Body::Vector { resident: plan.home != vector::Home::Stream },
         }
     }
-    fn target(&self) -> Target {
+    pub(super) fn target(&self) -> Target {
         if let Placement::Hopper(_) = self { Target::Hopper } else { Target::Portable }
     }
 }
 
 impl Size {
     /// Bytes of shared memory that a block may use.
-    fn limit(self) -> u32 {
+    pub(super) fn limit(self) -> u32 {
         160 * 1024
     }
     /// Tiles of a part, and how it lies on the warps.
-    fn shape(self, part: &Part, types: &[DType], bound: &dyn Fn(DimId) -> Option<u32>) -> Result<(Vec<u32>, Shape), Refusal> {
+    pub(super) fn shape(self, part: &Part, types: &[DType], bound: &dyn Fn(DimId) -> Option<u32>) -> Result<(Vec<u32>, Shape), Refusal> {
         let (row, column) = fragment::roles(part)?;
         let wide = types.iter().any(|t| t.bytes() > 2) || types.is_empty();
         let work = Work::of(part, row, column);
@@ -144,19 +133,30 @@ pub fn emission(kernel: &Kernel, types: &[DType], programs: &[Program], target: 
         Target::Hopper if wide => return all,
         Target::Hopper => {
             for group in &groups(programs) {
-                // the best program that can be placed with any choice of tiles
+                // of the programs of one launch, and of those of several, the best that can be placed with any choice of tiles
+                let mut found = [false; 2];
                 for &number in group {
+                    let several = programs[number].launches.len() > 1;
+                    // several launches are worth their code where they multiply less: what one launch would compute again for every tile is stored
+                    let of = |number: usize| multiplied(kernel, &programs[number], types);
+                    let single = || group.iter().filter(|g| programs[**g].launches.len() == 1).filter_map(|g| of(*g)).reduce(f64::min);
+                    let less = || of(number).is_some_and(|n| single().is_none_or(|single| n < LESS * single));
+                    if found[several as usize] || (several && found[false as usize] && !less()) {
+                        continue;
+                    }
+                    let lists = match several && found[false as usize] {
+                        true => [Knobs::WIDE, Knobs::NARROW].map(|k| vec![k]).into(),
+                        false => Knobs::menu(&programs[number]),
+                    };
                     let mut placed: Vec<Knobs> = vec![];
-                    for list in Knobs::menu(&programs[number]) {
+                    for list in lists {
                         if let Some(k) = list.into_iter().find(|k| placed.contains(k) || add(number, Placement::Hopper(*k)))
                             && !placed.contains(&k)
                         {
                             placed.push(k)
                         }
                     }
-                    if !placed.is_empty() {
-                        break;
-                    }
+                    found[several as usize] = !placed.is_empty()
                 }
             }
             return all;
@@ -230,7 +230,7 @@ impl Emission {
     }
 }
 
-fn is_product(part: &Part, s: &Statement) -> bool {
+pub(super) fn is_product(part: &Part, s: &Statement) -> bool {
     matches!(s, Statement::Reduce { node, .. } | Statement::Fold { node, .. } if part.contraction(*node).is_some())
 }
 
@@ -251,6 +251,28 @@ fn products(program: &Program) -> Vec<AxisSet> {
     all.dedup();
     all
 }
+
+/// Operations of a program's products at extents such as a model has, if it takes them.
+fn multiplied(kernel: &Kernel, program: &Program, types: &[DType]) -> Option<f64> {
+    const NOMINAL: i64 = 4096;
+    let axes = program.launches.iter().flatten().map(|p| p.graph.axes.len()).max().unwrap_or(0);
+    let bound = |bounds: &[(AxisId, usize)], a: usize| bounds.iter().find(|b| b.0.0 as usize == a).map_or(i64::MAX, |b| b.1 as i64);
+    let extents: Vec<i64> = (0..axes).map(|a| NOMINAL.min(bound(&kernel.bounds, a))).collect();
+    let of = |part: &Part| {
+        let tile = |(d, dim): (usize, &Dim)| match dim.role {
+            _ if dim.batch => 1,
+            Role::Chip => part.extent(DimId(d as u8), &extents) as u32,
+            Role::Grid | Role::Loop => 128,
+        };
+        let tiles: Vec<u32> = part.dims.iter().enumerate().map(tile).collect();
+        traffic(part, &Case { extents: &extents, tiles: &tiles, pieces: 1, padded: false, types, table: &|_| None }).contracted
+    };
+    let takes = extents.iter().enumerate().all(|(a, n)| *n <= bound(&program.bounds, a));
+    takes.then(|| program.launches.iter().flatten().map(of).sum())
+}
+
+/// Of how many operations several launches may at most have to be worth it.
+const LESS: f64 = 0.75;
 
 /// Statements that stream, and loops: of programs with the same products the one with fewest is the best.
 pub(super) fn passes(program: &Program) -> (usize, usize, usize) {
@@ -316,163 +338,4 @@ impl Work {
         }
         work
     }
-}
-
-/// One entry: a program under a placement.
-fn place(kernel: &Kernel, types: &[DType], program: &Program, number: usize, placement: &Placement, module: u32) -> Result<(Entry, String), Refusal> {
-    let bound_of = |axis: AxisId| program.bounds.iter().find(|b| b.0 == axis).map(|b| b.1 as u32);
-    let (mut source, mut instructions, mut schedules) = (String::new(), Default::default(), String::new());
-    let (mut launches, mut tiles, mut guards, mut vectors) = (vec![], vec![], vec![], false);
-    for (l, parts) in program.launches.iter().enumerate() {
-        let symbol = super::code::identifier(&format!("{}_{number}_{l}", kernel.name));
-        let placement = &placement.of_launch(parts);
-        vectors |= matches!(placement, Placement::Vector(_));
-        let params = format!("{symbol}_params");
-        let words = Words::default();
-        let (mut text, mut calls, mut launch_tiles, mut partial_bytes, mut shared_bytes) = (String::new(), vec![], vec![], vec![], 0);
-        let mut threads: Option<u32> = None;
-        let mut maps: Vec<TensorMap> = vec![];
-        for (i, part) in parts.iter().enumerate() {
-            let bound = |d: DimId| {
-                let product: Option<u32> = part.dim(d).axes.iter().map(|a| bound_of(*a)).product();
-                product
-            };
-            let name = format!("{symbol}_part{i}");
-            let outputs = kernel.graph.outputs.len();
-            let (part_tiles, placed, threads_of_part) = match placement {
-                Placement::Shared => {
-                    let mut found = Err("the tiles do not fit in shared memory".to_string());
-                    for tiles in shared::tiles(part, &bound) {
-                        // a trial writes its words nowhere
-                        let trial = Words::default();
-                        let placed = shared::place(&Context::new(part, i as u32, types, &tiles, &trial, outputs), &bound);
-                        found = placed.map(|_| tiles);
-                        if found.is_ok() {
-                            break;
-                        }
-                    }
-                    let tiles = found?;
-                    let cx = Context::new(part, i as u32, types, &tiles, &words, outputs);
-                    let placed = shared::place(&cx, &bound)?;
-                    write_part(&mut text, &cx, part, &name, &params, placed.body.text());
-                    (tiles, placed, shared::THREADS)
-                }
-                Placement::Vector(plan) => {
-                    let (tiles, shape) = plan.shape(part, types)?;
-                    let cx = Context::new(part, i as u32, types, &tiles, &words, outputs);
-                    let placed = vector::place(&cx, shape)?;
-                    write_part(&mut text, &cx, part, &name, &params, placed.body.text());
-                    (tiles, placed, shape.threads())
-                }
-                Placement::Fragment(size) => {
-                    let (tiles, shape) = size.shape(part, types, &bound)?;
-                    let cx = Context::new(part, i as u32, types, &tiles, &words, outputs);
-                    let placed = fragment::place(&cx, shape, size.limit())?;
-                    write_part(&mut text, &cx, part, &name, &params, placed.body.text());
-                    (tiles, placed, shape.threads())
-                }
-                Placement::Hopper(knobs) => {
-                    // blocks claim tiles of one part
-                    let knobs = Knobs { persistent: knobs.persistent && parts.len() == 1, ..*knobs };
-                    let part = Part { split: part.split && knobs.split, ..part.clone() };
-                    let (tiles, shape) = knobs.shape(&part, &bound)?;
-                    let cx = Context::new(&part, i as u32, types, &tiles, &words, outputs);
-                    let mut placed = hopper::place(&cx, shape, maps.len())?;
-                    let body = std::mem::take(&mut placed.body);
-                    write_function(&mut text, &cx, &part, &name, &params, vec![], &body);
-                    maps.append(&mut placed.maps);
-                    instructions = &instructions | &placed.instructions;
-                    placed.schedule.lines().for_each(|l| schedules += &format!("// {l}\n"));
-                    let placed =
-                        shared::Placed { body: Code::at(0), shared_bytes: placed.shared_bytes, partial_bytes: placed.partial_bytes, guards: placed.guards };
-                    (tiles, placed, shape.threads())
-                }
-            };
-            if *threads.get_or_insert(threads_of_part) != threads_of_part {
-                return Err("parts of one launch have other numbers of threads".into());
-            }
-            calls.push((i, name));
-            placed.guards.into_iter().for_each(|g: Guard| {
-                if !guards.contains(&g) {
-                    guards.push(g)
-                }
-            });
-            partial_bytes.push(if part.split { placed.partial_bytes } else { 0 });
-            shared_bytes = shared_bytes.max(placed.shared_bytes);
-            launch_tiles.push(part_tiles)
-        }
-        let firsts: Vec<usize> = (1..parts.len()).map(|i| words.index(crate::plan::Word::FirstBlock(i as u32))).collect();
-        let threads = threads.unwrap_or(32);
-        let first = if maps.is_empty() { String::new() } else { format!("cleave::TensorMap maps[{}]; ", maps.len()) };
-        writeln!(source, "struct {params} {{ {first}cleave::u64 w[{}]; }};\n", words.count().max(1)).expect("a string takes all text");
-        source += &text;
-        writeln!(source, "CLEAVE_KERNEL({threads}, 1) {symbol}(CLEAVE_PARAMS {params} p) {{").expect("a string takes all text");
-        writeln!(source, "  const int block = cleave::block();").expect("a string takes all text");
-        for (i, name) in calls.iter().rev() {
-            let call = match i {
-                0 => format!("  {name}(p, block);"),
-                i => format!("  if (block >= (int)p.w[{}]) {{ {name}(p, block); return; }}", firsts[i - 1]),
-            };
-            writeln!(source, "{call}").expect("a string takes all text")
-        }
-        source += "}\n\n";
-        let persistent = matches!(placement, Placement::Hopper(k) if k.persistent && parts.len() == 1);
-        launches.push(Launch { module, symbol, threads, shared_bytes, body: placement.body(), maps, words: words.into_list(), persistent, partial_bytes });
-        tiles.push(launch_tiles)
-    }
-    guards.extend(chip_guards(program, &tiles));
-    let source = header(kernel, types, program, placement, vectors, &instructions) + &schedules + &source;
-    Ok((Entry { program: number as u32, target: placement.target(), tiles, launches, guards }, source))
-}
-
-/// On-chip axes are at most as long as their tiles.
-fn chip_guards(program: &Program, tiles: &crate::plan::Tiles) -> Vec<Guard> {
-    let mut guards: Vec<Guard> = vec![];
-    let mut add = |axis: AxisId, bound: i64| match guards.iter_mut().find(|g| matches!(g, Guard::AtMost(a, _) if *a == axis)) {
-        Some(Guard::AtMost(_, b)) => *b = bound.min(*b),
-        _ => guards.push(Guard::AtMost(axis, bound)),
-    };
-    for (axis, bound) in &program.bounds {
-        add(*axis, *bound as i64)
-    }
-    for (parts, tiles) in program.launches.iter().zip(tiles) {
-        for (part, tiles) in parts.iter().zip(tiles) {
-            for (dim, tile) in part.dims.iter().zip(tiles) {
-                if let (Role::Chip, [axis]) = (dim.role, &dim.axes[..]) {
-                    add(*axis, *tile as i64)
-                }
-            }
-        }
-    }
-    guards
-}
-
-fn header(kernel: &Kernel, types: &[DType], program: &Program, placement: &Placement, vectors: bool, instructions: &BTreeSet<Instruction>) -> String {
-    let types = kernel.params.iter().zip(types).map(|(p, t)| format!("{} = {t}", p.name)).collect::<Vec<_>>().join(", ");
-    let name: String = program.name.chars().map(|c| if c == '\n' || c == '\\' { ' ' } else { c }).collect();
-    let types = if types.is_empty() { String::new() } else { format!(" ({types})") };
-    let more = match placement {
-        Placement::Hopper(_) => format!("{PTX_90}{}{TILE_90}", wgmma::wrappers(instructions)),
-        _ => String::new(),
-    };
-    let more = more + if vectors { VECTOR } else { "" };
-    format!("// {}{types}: {name}; {}\n{PTX}{TILE}{more}\n", kernel.name, placement.name())
-}
-
-fn write_part(text: &mut String, cx: &Context, part: &Part, name: &str, params: &str, body: &str) {
-    // extents of packed dims first, then the position, then tables read at it
-    let grid = cx.grid_lines();
-    let (late, early): (Vec<String>, Vec<String>) = cx.take_hoisted().into_iter().partition(|h| h.contains(" ? "));
-    write_function(text, cx, part, name, params, early.into_iter().chain(grid).chain(late).collect(), body)
-}
-
-fn write_function(text: &mut String, cx: &Context, part: &Part, name: &str, params: &str, head: Vec<String>, body: &str) {
-    let mut w = |s: String| writeln!(text, "{s}").expect("a string takes all text");
-    let dims: Vec<String> = part.grid.iter().map(|d| cx.dim_name(*d)).collect();
-    w(format!("// grid: {}", if dims.is_empty() { "one item".into() } else { dims.join(", ") }));
-    w(format!("static CLEAVE_DEVICE void {name}(const {params}& p, int block) {{"));
-    cx.words.take_constants().into_iter().for_each(|c| w(format!("  {c}")));
-    head.into_iter().for_each(|l| w(format!("  {l}")));
-    text.push_str(body);
-    text.push_str("}\n\n")
 }

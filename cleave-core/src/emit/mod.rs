@@ -7,6 +7,7 @@ pub mod bounds;
 pub mod code;
 pub mod cpu;
 pub mod element;
+mod entry;
 pub mod fragment;
 pub mod frames;
 pub mod hopper;
