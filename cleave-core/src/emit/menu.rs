@@ -66,7 +66,7 @@ impl Placement {
     }
     /// Beside products of matrices a launch without any is bound by memory.
     fn of_launch(&self, parts: &[Part]) -> Placement {
-        let multiplies = || parts.iter().any(|p| p.statements().iter().any(|(_, s)| is_product(p, s)));
+        let multiplies = || parts.iter().any(Part::multiplies);
         match self {
             Placement::Hopper(_) if !multiplies() => Placement::Vector(vector::menu::beside(true)),
             Placement::Fragment(size) if !multiplies() => Placement::Vector(vector::menu::beside(size.aligned)),
@@ -228,10 +228,6 @@ impl Emission {
             }
         }
     }
-}
-
-fn is_product(part: &Part, s: &Statement) -> bool {
-    matches!(s, Statement::Reduce { node, .. } | Statement::Fold { node, .. } if part.contraction(*node).is_some())
 }
 
 /// What a program computes by products of matrices: the axes of each, sorted.

@@ -194,8 +194,7 @@ fn aside(framed: &Framed) -> (Vec<NodeId>, Vec<NodeId>) {
     let (mut found, mut stored) = (BTreeSet::new(), BTreeSet::new());
     for view in views(framed, AxisSet::EMPTY) {
         let g = view.graph();
-        let (products, others): (Vec<NodeId>, Vec<NodeId>) =
-            view.live.iter().copied().filter(|n| view.is_nested(*n)).partition(|n| view.is_product(*n));
+        let (products, others): (Vec<NodeId>, Vec<NodeId>) = view.live.iter().copied().filter(|n| view.is_nested(*n)).partition(|n| view.is_product(*n));
         let lacking = products.iter().fold(AxisSet::EMPTY, |s, n| s.union(view.lacking(*n)));
         if products.is_empty() {
             continue;

@@ -1,9 +1,9 @@
 //! The operations of one step of a part's loop, from its statements: tiles that are copied, products, and the other work with the values
 //! that its text reads and writes.
-use super::{Shape, maps};
 pub use super::memory::{Memory, Operand, Ring};
 use super::pipeline::{Kind, Operation, Value};
 use super::wgmma::{self, Instruction};
+use super::{Shape, maps};
 use crate::emit::code::{Code, identifier};
 use crate::emit::fragment::{Class, Writer};
 use crate::emit::part::{Context, Refusal};

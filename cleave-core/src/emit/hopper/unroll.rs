@@ -56,10 +56,7 @@ impl Builder<'_, '_> {
                     Work::Read { operand, declaration, name } => {
                         Work::Read { operand: *operand, declaration: renamed(declaration, &names), name: renamed(name, &names) }
                     }
-                    Work::Product(p) => Work::Product(Product {
-                        terms: p.terms.iter().map(of_step).collect(),
-                        ..p.clone()
-                    }),
+                    Work::Product(p) => Work::Product(Product { terms: p.terms.iter().map(of_step).collect(), ..p.clone() }),
                 })
             }
             self.packed.extend(packed.iter().map(|line| renamed(line, &names)))
