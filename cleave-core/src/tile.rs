@@ -215,6 +215,10 @@ impl Part {
     pub fn contraction(&self, node: NodeId) -> Option<(NodeId, NodeId)> {
         contraction(&self.graph, &self.node_dims, node)
     }
+    /// Whether any statement is a matrix product.
+    pub fn multiplies(&self) -> bool {
+        self.statements().iter().any(|(_, s)| matches!(s, Statement::Reduce { node, .. } | Statement::Fold { node, .. } if self.contraction(*node).is_some()))
+    }
     /// The body of a reduction that is no contraction.
     pub fn body_of(&self, node: NodeId) -> NodeId {
         self.graph.operands(node)[0]

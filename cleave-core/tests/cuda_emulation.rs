@@ -387,6 +387,32 @@ fn a_norm_of_each_key_is_made_by_a_launch_on_vectors_before_the_products() {
     assert!(ran >= 6, "{ran} runs")
 }
 
+/// Near keys, those that all see, and rows that see all.
+const GLOBAL: &str = r#"
+#[cleave::kernel(dtypes(T = bf16), bound(D <= 64, E <= 64))]
+pub fn global<T>(q: Tensor<T, B, M, D>, k: Tensor<T, B, N, D>, v: Tensor<T, B, N, E>) -> Tensor<T, B, M, E> {
+    let behind = index::<M>() - index::<N>();
+    let near = behind <= 9 && -behind <= 9;
+    sum::<N>(softmax::<N>(mask(sum::<D>(q * k) * 0.3, near || index::<N>() < 5 || index::<M>() < 7)) * v)
+}
+"#;
+
+#[test]
+fn rows_that_see_all_are_no_interval_of_their_own() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("emulation_global");
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut wrong = vec![];
+    let kernel = cleave_core::frontend::from_source(GLOBAL).unwrap_or_else(|e| panic!("{}", e.render(GLOBAL))).remove(0);
+    let (_, programs) = support::programs(&kernel);
+    let knobs = [Knobs { warpgroups: 2, step: 64, ..Knobs::CHIP_64 }, Knobs { step: 64, ..Knobs::CHIP_64.few() }].map(|k| Knobs { split: false, ..k });
+    let emission = emit::variants(&kernel, &[DType::BF16], &programs, &knobs.map(emit::Placement::Hopper));
+    assert_eq!(emission.entries.len(), knobs.len(), "{:?}", emission.refusals);
+    assert!(emission.modules.iter().all(|m| m.1.contains("cleave::visits(")), "the hull of three intervals is visited");
+    let ran = run_entries(&folder, &kernel, &[DType::BF16], &programs, Target::Hopper, (&emission.entries, &emission.modules), &mut wrong);
+    assert!(wrong.is_empty(), "{} of {ran} runs:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(ran >= 2, "{ran} runs")
+}
+
 #[test]
 fn what_is_read_once_leaves_the_second_cache_first_unless_it_is_long() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("emulation_policy");

@@ -119,6 +119,19 @@ impl Context<'_> {
                 code.line(format!("if ({from} < {to}) {{ {low} = cleave::least({low}, {from}); {high} = cleave::most({high}, {to}); }}"));
                 intervals.push((from, to))
             }
+            // what holds everywhere along the loop or nowhere, as for rows that see all, is no interval of its own: where it holds, the others are in it
+            let bounds_loop = |clause: &Vec<Atom>| clause.iter().any(|a| a.solvable(axes[0]).is_none_or(|a| a.indices.iter().any(|i| i.0 == axes[0])));
+            if let Some(first) = clauses.iter().position(bounds_loop) {
+                let (into_low, into_high) = intervals[first].clone();
+                let mut which = clauses.iter().map(bounds_loop);
+                intervals.retain(|(from, to)| {
+                    let own = which.next().unwrap_or(true);
+                    if !own {
+                        code.line(format!("if ({from} < {to}) {into_low} = {from}, {into_high} = {to};"))
+                    }
+                    own
+                })
+            }
         }
         if masked && axes.len() == 1 {
             code.line(format!("{high} = cleave::most({high}, {low});"))

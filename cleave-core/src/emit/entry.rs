@@ -3,7 +3,7 @@
 use super::code::{Code, Words, identifier};
 use super::hopper::wgmma::{self, Instruction};
 use super::hopper::{self, Knobs};
-use super::menu::{Height, Placement, Size, is_product};
+use super::menu::{Height, Placement, Size};
 use super::part::{Context, Refusal};
 use super::{PTX, PTX_90, TILE, TILE_90, VECTOR, fragment, shared, vector};
 use crate::axis::AxisId;
@@ -83,7 +83,7 @@ pub(super) fn place(
 
 /// Beside products of matrices a launch without any is bound by memory.
 fn of_launch(placement: &Placement, parts: &[Part]) -> Placement {
-    let multiplies = || parts.iter().any(|p| p.statements().iter().any(|(_, s)| is_product(p, s)));
+    let multiplies = || parts.iter().any(Part::multiplies);
     match placement {
         Placement::Hopper(_) if !multiplies() => Placement::Vector(vector::menu::beside(true)),
         Placement::Fragment(size) if !multiplies() => Placement::Vector(vector::menu::beside(size.aligned)),

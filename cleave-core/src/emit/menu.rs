@@ -230,10 +230,6 @@ impl Emission {
     }
 }
 
-pub(super) fn is_product(part: &Part, s: &Statement) -> bool {
-    matches!(s, Statement::Reduce { node, .. } | Statement::Fold { node, .. } if part.contraction(*node).is_some())
-}
-
 /// What a program computes by products of matrices: the axes of each, sorted.
 fn products(program: &Program) -> Vec<AxisSet> {
     let mut all: Vec<AxisSet> = vec![];

@@ -106,8 +106,9 @@ pub fn program(algorithm: u32, framed: &Framed, variant: &Variant, bounds: &[(Ax
             framed.graph.inputs.push(Input { name, element, storage: access, positive: false, extent: None, workspace: Some(n), absence });
             program.workspaces.push(Workspace { axes })
         }
-        // what is whole on chip is so for the products of the last launch
-        program.launches.push(parts(&launch, &Variant { chip: AxisSet::EMPTY, ..variant.clone() }));
+        // what is whole on chip is so for products
+        let (whole, streamed) = (parts(&launch, variant), parts(&launch, &Variant { chip: AxisSet::EMPTY, ..variant.clone() }));
+        program.launches.push(if whole.iter().any(Part::multiplies) { whole } else { streamed });
         let inputs = framed.graph.inputs.len() - now.len();
         let before = framed;
         let mut moved: HashMap<NodeId, NodeId> = HashMap::new();

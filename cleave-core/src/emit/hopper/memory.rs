@@ -6,7 +6,9 @@ use super::results;
 use super::steps::{Steps, base};
 use super::{ROOM, ROWS, Shape};
 use crate::emit::part::Refusal;
-use crate::graph::NodeId;
+use crate::graph::{NodeId, Op};
+use crate::predicate::Atom;
+use std::collections::HashSet;
 
 /// A tile of an input in shared memory: the left operand of products, the right one, or what comes to registers.
 pub struct Operand {
@@ -135,7 +137,12 @@ impl Steps<'_> {
     /// mask of several comparisons takes more.
     pub fn check_registers(&self, shape: Shape) -> Result<(), Refusal> {
         let (most, _) = shape.registers();
-        let mask = 4 * self.limits.saturating_sub(1) + if self.has_whole_tiles() { 0 } else { 16 };
+        let g = &self.cx.part.graph;
+        let predicates = self.l.domain.iter().flatten().filter_map(|p| if let Op::Predicate(id) = g.op(*p) { Some(g.predicate(*id)) } else { None });
+        let atoms: HashSet<&Atom> = predicates.flat_map(|p| p.clauses.iter().flatten()).collect();
+        // what is no comparison of columns with a limit is computed for each element
+        let others = (atoms.len() as u32).saturating_sub(self.limits);
+        let mask = 4 * self.limits.saturating_sub(1) + if self.has_whole_tiles() { 0 } else { 16 + 32 * others };
         let all = self.accumulators + self.packed_registers + self.held + 30 + mask;
         match all <= most {
             true => Ok(()),
