@@ -75,8 +75,12 @@ impl<'a, 'b> Block<'a, 'b> {
         }
         let mut slots: Vec<Live<'b>> = Vec::with_capacity(group.slots.len());
         for s in &group.slots {
-            let live = self.live(s, &group.dims);
-            slots.push(live)
+            let (v, written, irregular, mode) = self.live(s);
+            let live = Live { pointer: v.pointer, dtype: v.dtype, strides: [0; MAX_DIMS], mode, written, staging: std::ptr::null_mut(), irregular };
+            let live = slots.push_mut(live);
+            for (s, d) in live.strides.iter_mut().zip(&group.dims) {
+                *s = v.strides[d.0 as usize] * v.dtype.bytes() as isize
+            }
         }
         if extents.lengths.contains(&0) {
             return;
@@ -90,22 +94,15 @@ impl<'a, 'b> Block<'a, 'b> {
         Run { block: self, code, slots, extents, masks, memory: std::ptr::null_mut(), totals: vec![] }.run(irregular)
     }
 
-    fn live(&mut self, slot: &Slot, dims: &[DimId]) -> Live<'b> {
+    /// Where a slot lies, whether it is written, and its mode as far as it is known.
+    fn live(&mut self, slot: &Slot) -> (Value, bool, Option<&'b Addressing>, Mode) {
         let (part, context) = (self.part(), self.context);
-        let of = |v: Value, written: bool| {
-            let mut strides = [0; MAX_DIMS];
-            for (s, d) in strides.iter_mut().zip(dims) {
-                *s = v.strides[d.0 as usize] * v.dtype.bytes() as isize
-            }
-            Live { pointer: v.pointer, dtype: v.dtype, strides, mode: Mode::Direct, written, staging: std::ptr::null_mut(), irregular: None }
-        };
         match *slot {
             Slot::Read(n) => {
                 let v = self.values[n.index()];
-                let irregular = if v.irregular.is_empty() { None } else { context.load(n) };
-                Live { irregular, ..of(v, false) }
+                (v, false, if v.irregular.is_empty() { None } else { context.load(n) }, Mode::Direct)
             }
-            Slot::Write(n) => of(self.fresh(n), true),
+            Slot::Write(n) => (self.fresh(n), true, None, Mode::Direct),
             Slot::Tile(n) | Slot::Count(n) => {
                 let layout = &part.layout[n.index()];
                 let is_count = matches!(slot, Slot::Count(_));
@@ -118,7 +115,7 @@ impl<'a, 'b> Block<'a, 'b> {
                 let identity = if !is_count && part.keeps_greatest(n) { f32::NEG_INFINITY } else { 0.0 };
                 let lengths: Vec<(usize, isize)> = layout.iter().map(|d| (self.length(*d), v.strides[d.0 as usize])).collect();
                 unsafe { fill(v.pointer.cast(), &lengths, identity) };
-                of(v, true)
+                (v, true, None, Mode::Direct)
             }
             Slot::Output { output, store, first } => {
                 let off = self.piece.0 != 0 || first.iter().any(|d| self.span(d).start != 0);
@@ -126,9 +123,9 @@ impl<'a, 'b> Block<'a, 'b> {
                     addressing if !off => {
                         let s = &part.graph().outputs[output as usize].stores[store as usize];
                         let v = self.view(addressing, part.source.dims_of(s.access.axes()).iter());
-                        Live { irregular: (!v.irregular.is_empty()).then_some(addressing), ..of(v, true) }
+                        (v, true, (!v.irregular.is_empty()).then_some(addressing), Mode::Direct)
                     }
-                    _ => Live { mode: Mode::Off, ..of(Value::NONE, true) },
+                    _ => (Value::NONE, true, None, Mode::Off),
                 }
             }
         }
@@ -345,7 +342,7 @@ impl Run<'_, '_, '_> {
         let held: &mut [Held] = if more.is_empty() { &mut held } else { &mut more };
         let code = self.code;
         for (i, instruction) in code.instructions.iter().enumerate() {
-            let [a, b] = instruction.operands.map(|p| self.operand(p, held, w));
+            let (a, b) = (self.operand(instruction.operands[0], held, w), self.operand(instruction.operands[1], held, w));
             if let (Work::Reduce { total, masks }, Place::Slot(t)) = (&instruction.work, instruction.target) {
                 self.reduce(i, *total, masks, a, t as usize, w);
                 continue;
@@ -353,18 +350,18 @@ impl Run<'_, '_, '_> {
             match instruction.target {
                 Place::Register(r) => {
                     let line = self.register(r as usize);
-                    held[r as usize] = self.compute(instruction, a, b, Target { pointer: line, pitch: w.n as isize, rows: w.rows, n: w.n }, true, w)
+                    held[r as usize] = self.compute(instruction, &a, &b, &Target { pointer: line, pitch: w.n as isize, rows: w.rows, n: w.n }, true, w)
                 }
                 Place::Slot(s) => {
-                    let s = self.slots[s as usize];
+                    let s = &self.slots[s as usize];
                     let target = match s.mode {
                         Mode::Off => continue,
-                        Mode::Direct => Target { pointer: self.direct(&s, w), pitch: self.row_stride(&s) / 4, rows: w.rows, n: w.n },
+                        Mode::Direct => Target { pointer: self.direct(s, w), pitch: self.row_stride(s) / 4, rows: w.rows, n: w.n },
                         _ => Target { pointer: s.staging, pitch: w.n as isize, rows: w.rows, n: w.n },
                     };
-                    self.compute(instruction, a, b, target, false, w);
+                    self.compute(instruction, &a, &b, &target, false, w);
                     if s.mode == Mode::Staged {
-                        unsafe { self.write(&s, w) }
+                        unsafe { self.write(s, w) }
                     }
                 }
                 _ => {}
@@ -394,42 +391,38 @@ impl Run<'_, '_, '_> {
     }
 
     /// One instruction on the rows at hand. What is the same along rows stays a column or a number, if the target may be one (`narrow`).
-    fn compute(&mut self, instruction: &Instruction, a: Operand, b: Operand, mut to: Target, narrow: bool, w: Window) -> Held {
-        let of_columns = |x: Operand| if let Operand::Column(x) = x { Operand::Rows(x, 0) } else { x };
-        let is_rows = |x: Operand| matches!(x, Operand::Rows(..));
+    fn compute(&self, instruction: &Instruction, a: &Operand, b: &Operand, to: &Target, narrow: bool, w: Window) -> Held {
+        let of_columns = |x: &Operand| if let Operand::Column(x) = *x { Operand::Rows(x, 0) } else { *x };
+        let is_rows = |x: &Operand| matches!(x, Operand::Rows(..));
         let as_column = Target { pointer: to.pointer, pitch: 0, rows: 1, n: w.rows };
         // rows that lie one after the other are one
-        let dense = |x: Operand| match x {
+        let dense = |x: &Operand| match *x {
             Operand::Rows(_, pitch) => pitch == w.n as isize,
             Operand::Column(_) => false,
             Operand::Scalar(_) => true,
         };
-        let joined = Target { pitch: 0, rows: 1, n: w.rows * w.n, ..to };
+        let joined = Target { pitch: 0, rows: 1, n: w.rows * w.n, ..*to };
         let dense_target = to.pitch == w.n as isize;
         match &instruction.work {
-            Work::Unary(op) => match a {
+            Work::Unary(op) => match *a {
                 Operand::Scalar(x) if narrow => return Held::Scalar(vector::unary_scalar(*op, x)),
                 Operand::Column(_) if narrow => {
-                    unsafe { vector::unary(*op, as_column, of_columns(a)) };
+                    unsafe { vector::unary(*op, &as_column, &of_columns(a)) };
                     return Held::Column;
                 }
                 _ => {
-                    if dense(a) && dense_target {
-                        to = joined
-                    }
+                    let to = if dense(a) && dense_target { &joined } else { to };
                     unsafe { vector::unary(*op, to, a) }
                 }
             },
-            Work::Binary(op) => match (a, b) {
+            Work::Binary(op) => match (*a, *b) {
                 (Operand::Scalar(x), Operand::Scalar(y)) if narrow => return Held::Scalar(vector::binary_scalar(*op, x, y)),
                 _ if narrow && !is_rows(a) && !is_rows(b) => {
-                    unsafe { vector::binary(*op, as_column, of_columns(a), of_columns(b)) };
+                    unsafe { vector::binary(*op, &as_column, &of_columns(a), &of_columns(b)) };
                     return Held::Column;
                 }
                 _ => {
-                    if dense(a) && dense(b) && dense_target {
-                        to = joined
-                    }
+                    let to = if dense(a) && dense(b) && dense_target { &joined } else { to };
                     unsafe { vector::binary(*op, to, a, b) }
                 }
             },
@@ -447,7 +440,7 @@ impl Run<'_, '_, '_> {
     }
 
     /// The operand where the mask holds in row `r`, else 0.
-    fn select(&self, mask: u16, a: Operand, to: Target, r: usize, w: Window) {
+    fn select(&self, mask: u16, a: &Operand, to: &Target, r: usize, w: Window) {
         let row = Target { pointer: to.pointer.wrapping_offset(r as isize * to.pitch), pitch: 0, rows: 1, n: w.n };
         let part = |from: usize, to: usize| Target { pointer: row.pointer.wrapping_add(from), n: to - from, ..row };
         let (from, end) = match self.masks.chunk(mask, r, w.start, w.n) {
@@ -463,11 +456,11 @@ impl Run<'_, '_, '_> {
         unsafe {
             part(0, from).fill(0.0);
             part(end, w.n).fill(0.0);
-            vector::unary(Unary::Copy, part(from, end), a.at(r, from))
+            vector::unary(Unary::Copy, &part(from, end), &a.at(r, from))
         }
     }
 
-    fn position(&self, axis: AxisId, to: Target, w: Window) {
+    fn position(&self, axis: AxisId, to: &Target, w: Window) {
         let (block, e, inner) = (&*self.block, &self.extents, self.inner());
         let part = &block.part().source;
         let Some(dim) = part.dim_of(axis) else { return unsafe { to.fill(0.0) } };

@@ -57,9 +57,9 @@ enum Row<'a> {
 
 impl Operand {
     #[inline(always)]
-    unsafe fn row<'a>(self, r: usize, n: usize) -> Row<'a> {
+    unsafe fn row<'a>(&self, r: usize, n: usize) -> Row<'a> {
         unsafe {
-            match self {
+            match *self {
                 Operand::Scalar(x) => Row::Scalar(x),
                 Operand::Column(x) => Row::Scalar(*x.add(r)),
                 Operand::Rows(x, pitch) => Row::Slice(std::slice::from_raw_parts(x.offset(r as isize * pitch), n)),
@@ -87,7 +87,7 @@ pub struct Target {
 
 impl Target {
     #[inline(always)]
-    unsafe fn row<'a>(self, r: usize) -> &'a mut [f32] {
+    unsafe fn row<'a>(&self, r: usize) -> &'a mut [f32] {
         unsafe { std::slice::from_raw_parts_mut(self.pointer.offset(r as isize * self.pitch), self.n) }
     }
     /// Sets every element.
@@ -131,14 +131,15 @@ pub enum Binary {
     ExpOfDifference,
 }
 
-struct Map1(Unary, Target, Operand);
+/// Operands are lent, here and below: a copy would read as wide words what was written just before as narrow ones, and wait for it.
+struct Map1<'a>(Unary, &'a Target, &'a Operand);
 
-impl Kernel for Map1 {
+impl Kernel for Map1<'_> {
     type Output = ();
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
         #[inline(always)]
-        fn each(d: Target, a: Operand, f: impl Fn(f32) -> f32) {
+        fn each(d: &Target, a: &Operand, f: impl Fn(f32) -> f32) {
             for r in 0..d.rows {
                 let to = unsafe { d.row(r) };
                 match unsafe { a.row(r, d.n) } {
@@ -169,17 +170,17 @@ impl Kernel for Map1 {
 ///
 /// # Safety
 /// Operand and target are valid, and the same or apart.
-pub unsafe fn unary(op: Unary, d: Target, a: Operand) {
+pub unsafe fn unary(op: Unary, d: &Target, a: &Operand) {
     dispatch(Map1(op, d, a))
 }
 
 pub fn unary_scalar(op: Unary, a: f32) -> f32 {
     let mut d = 0.0;
-    dispatch(Map1(op, Target { pointer: &mut d, pitch: 1, rows: 1, n: 1 }, Operand::Scalar(a)));
+    dispatch(Map1(op, &Target { pointer: &mut d, pitch: 1, rows: 1, n: 1 }, &Operand::Scalar(a)));
     d
 }
 
-struct Map2(Binary, Target, Operand, Operand);
+struct Map2<'a>(Binary, &'a Target, &'a Operand, &'a Operand);
 
 #[inline(always)]
 fn greater(a: f32, b: f32) -> f32 {
@@ -192,12 +193,12 @@ fn quotient(a: f32, b: f32) -> f32 {
     if a == 0.0 { 0.0 } else { a / b }
 }
 
-impl Kernel for Map2 {
+impl Kernel for Map2<'_> {
     type Output = ();
     #[inline(always)]
     fn run<const FUSED: bool>(self) {
         #[inline(always)]
-        fn each(d: Target, a: Operand, b: Operand, f: impl Fn(f32, f32) -> f32) {
+        fn each(d: &Target, a: &Operand, b: &Operand, f: impl Fn(f32, f32) -> f32) {
             for r in 0..d.rows {
                 let to = unsafe { d.row(r) };
                 match unsafe { (a.row(r, d.n), b.row(r, d.n)) } {
@@ -225,13 +226,13 @@ impl Kernel for Map2 {
 ///
 /// # Safety
 /// As of [`unary`].
-pub unsafe fn binary(op: Binary, d: Target, a: Operand, b: Operand) {
+pub unsafe fn binary(op: Binary, d: &Target, a: &Operand, b: &Operand) {
     dispatch(Map2(op, d, a, b))
 }
 
 pub fn binary_scalar(op: Binary, a: f32, b: f32) -> f32 {
     let mut d = 0.0;
-    dispatch(Map2(op, Target { pointer: &mut d, pitch: 1, rows: 1, n: 1 }, Operand::Scalar(a), Operand::Scalar(b)));
+    dispatch(Map2(op, &Target { pointer: &mut d, pitch: 1, rows: 1, n: 1 }, &Operand::Scalar(a), &Operand::Scalar(b)));
     d
 }
 
@@ -416,7 +417,7 @@ mod tests {
     fn a_numerator_of_zero_wins_over_any_denominator() {
         let mut d = [1.0; 3];
         let (a, b) = ([0.0, 1.0, 0.0], [0.0, 4.0, f32::NAN]);
-        unsafe { binary(Binary::Quotient, target(&mut d), Operand::Rows(a.as_ptr(), 3), Operand::Rows(b.as_ptr(), 3)) };
+        unsafe { binary(Binary::Quotient, &target(&mut d), &Operand::Rows(a.as_ptr(), 3), &Operand::Rows(b.as_ptr(), 3)) };
         assert_eq!(d, [0.0, 0.25, 0.0])
     }
 
@@ -457,7 +458,7 @@ mod tests {
         let (a, column) = ([1.0, 2.0, 9.0, 3.0, 4.0, 9.0], [10.0, 20.0]);
         let (mut d, mut totals) = ([0.0; 4], [0.0; 2]);
         unsafe {
-            binary(Binary::Add, Target { pointer: d.as_mut_ptr(), pitch: 2, rows: 2, n: 2 }, Operand::Rows(a.as_ptr(), 3), Operand::Column(column.as_ptr()));
+            binary(Binary::Add, &Target { pointer: d.as_mut_ptr(), pitch: 2, rows: 2, n: 2 }, &Operand::Rows(a.as_ptr(), 3), &Operand::Column(column.as_ptr()));
             along(Total::Sum, a.as_ptr(), 3, 2, &mut totals)
         }
         assert_eq!((d, totals), ([11.0, 12.0, 23.0, 24.0], [3.0, 7.0]))
