@@ -34,15 +34,15 @@ pub fn candidates(framed: &Framed, bounds: &[(AxisId, usize)]) -> Vec<Candidate>
     let whole = inner.union(lacking);
     let grid = all_stores(&framed.graph).iter().fold(AxisSet::EMPTY, |s, id| s.union(grid_of(framed, &[*id], AxisSet::EMPTY)));
     let mut variants = vec![];
-    let (aside, cuts_aside) = aside(framed);
-    if !aside.is_empty() {
-        let (inner, lacking) = nested(framed, &aside);
-        variants.push(Variant { chip: inner.union(lacking), cuts: cuts_aside, ..looped.clone() })
-    }
     if !whole.is_empty() && !grid.is_subset(whole) {
         variants.push(Variant { chip: whole, ..looped.clone() })
     }
     let keeps_plain = variants.is_empty();
+    let (aside, cuts_aside) = aside(framed);
+    if !aside.is_empty() {
+        let (inner, lacking) = nested(framed, &aside);
+        variants.insert(0, Variant { chip: inner.union(lacking), cuts: cuts_aside, ..looped.clone() })
+    }
     let cut = Variant { cuts: cuts(framed), ..looped.clone() };
     let cut = (!cut.cuts.is_empty()).then_some(cut);
     // what is bounded is small: a cut that stores only that comes first
