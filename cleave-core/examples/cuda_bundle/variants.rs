@@ -36,6 +36,21 @@ pub fn attention_window<T>(q: Tensor<T, B, H, M, D>, k: Tensor<T, B, H, N, D>, v
     let s = mask(sum::<D>(q * k) * scale - slope * behind, 0 <= behind && behind < 256);
     sum::<N>(softmax::<N>(s) * v)
 }
+#[cleave::kernel(dtypes(T = bf16), bound(C <= 512, R <= 64))]
+pub fn latent<T>(q: Tensor<T, B, H, C>, cache: Tensor<T, B, N, C>, qp: Tensor<T, B, H, R>, kp: Tensor<T, B, N, R>, len: Tensor<i32, B>, scale: f32) -> (Tensor<T, B, H, C>, Tensor<f32, B, H>) {
+    let s = mask((sum::<C>(q * cache) + sum::<R>(qp * kp)) * scale, index::<N>() < len);
+    (sum::<N>(softmax::<N>(s) * cache), logsumexp::<N>(s))
+}
+#[cleave::kernel(dtypes(T = bf16), bound(D <= 128, E <= 128))]
+pub fn normalised<T>(q: Tensor<T, B, (K, G), M, D>, k: Tensor<T, B, K, N, D>, v: Tensor<T, B, K, N, E>, q_gain: Tensor<T, D>, k_gain: Tensor<T, D>, eps: f32) -> Tensor<T, B, (K, G), M, E> {
+    sum::<N>(softmax::<N>(sum::<D>(rms_norm::<D>(q, q_gain, eps) * rms_norm::<D>(k, k_gain, eps)) * 0.1) * v)
+}
+#[cleave::kernel(dtypes(T = bf16), bound(D <= 128, E <= 128))]
+pub fn longformer<T>(q: Tensor<T, B, H, M, D>, k: Tensor<T, B, H, N, D>, v: Tensor<T, B, H, N, E>) -> Tensor<T, B, H, M, E> {
+    let behind = index::<M>() - index::<N>();
+    let near = behind <= 9 && -behind <= 9;
+    sum::<N>(softmax::<N>(mask(sum::<D>(q * k) * 0.3, near || index::<N>() < 5 || index::<M>() < 7)) * v)
+}
 "#;
 
 pub fn kernels(corpus: Vec<Kernel>) -> Vec<Kernel> {
@@ -65,7 +80,10 @@ pub fn placements(kernel: &Kernel) -> Vec<Placement> {
     let all = match kernel.name.as_str() {
         "attention" | "attention_full" => vec![c128, c128.few(), c64, lower, c64.few(), c256],
         "chain" => vec![c64, lower, c64.few()],
-        "matmul_matmul" => vec![c128],
+        "matmul_matmul" => vec![c128, wide, Knobs::NARROW],
+        "latent" => vec![Knobs::CHIP_512, Knobs { step: 32, ..Knobs::CHIP_512 }],
+        "normalised" => [128, 96, 64].map(|step| Knobs { step, ..c128 }).into(),
+        "longformer" => [128, 96, 64].map(|step| Knobs { step, ..c128 }).into_iter().chain([c64]).collect(),
         "attention_window" => vec![c128, c64],
         "alibi_window" => vec![Knobs { step: 64, ..c128 }, Knobs { step: 64, warpgroups: 2, ..c64 }],
         "attention_latent" => vec![Knobs { step: 128, ..c256 }, Knobs { step: 128, residents: 1, ..c256 }],
@@ -90,6 +108,10 @@ pub fn checks(kernel: &Kernel) -> Vec<(Named, Vec<i64>)> {
             case(1, 1, 70, 131, 33, 57, &[129]),
             case(1, 1, 9, 300, 1, 3, &[300]),
         ];
+    }
+    if has("R") && has("H") {
+        let case = |b, h, c, n, r, lengths: &[i64]| (vec![("B", b), ("H", h), ("C", c), ("N", n), ("R", r)], lengths.to_vec());
+        return vec![case(2, 70, 512, 200, 64, &[200, 77]), case(1, 130, 500, 67, 40, &[66]), case(2, 3, 300, 70, 64, &[0, 70])];
     }
     let names: Vec<&'static str> = kernel.graph.axes.iter().map(|a| &*Box::leak(a.name.clone().into_boxed_str())).collect();
     let each = |f: &dyn Fn(usize) -> i64| -> Named { names.iter().enumerate().map(|(i, n)| (*n, f(i))).collect() };
