@@ -34,7 +34,7 @@ pub fn seconds(file: &PlanFile, entry: &Entry, types: &[DType], pieces: &[Vec<u3
             let framed = part.statements().iter().any(|(_, s)| matches!(s, Statement::Rebase { .. }));
             let unique = unique_bytes(part, types, extents);
             let ring = launch.filter(|l| l.body == Body::TensorCores).map(|l| l.shared_bytes as f64);
-            let work = Work { vector, pace, chained, framed, ring, unique, slowed, mixed, traffic };
+            let work = Work { vector, pace, chained, framed, made: is_made(part), ring, unique, slowed, mixed, traffic };
             total += work.seconds(pieces[l][p] as f64, device)
         }
     }
@@ -82,16 +82,26 @@ fn is_chained(part: &Part) -> bool {
     part.statements().iter().any(|(depth, s)| *depth > 0 && matches!(s, Statement::Reduce { node, .. } if part.contraction(*node).is_some()))
 }
 
+/// Whether steps of a loop compute an operand of their products that is no product itself.
+fn is_made(part: &Part) -> bool {
+    let streamed = |n: NodeId| matches!(part.graph.op(n), Op::Input { .. } | Op::Sum(_));
+    part.statements().iter().any(|(depth, s)| match s {
+        Statement::Fold { node, .. } if *depth > 0 && !is_chained(part) => part.contraction(*node).is_some_and(|(x, y)| !streamed(x) || !streamed(y)),
+        _ => false,
+    })
+}
+
 /// The share of the lesser of computing and moving that the greater does not hide.
 const UNHIDDEN: f64 = 0.1;
-/// How much faster than memory the caches bring what another block has read before.
-const CACHED: f64 = 3.0;
+/// How much faster than memory the caches bring what another block has read before: to the rings of large tiles, and to vector bodies.
+const CACHED: f64 = 2.0;
+const CACHED_VECTORS: f64 = 3.0;
 
 /// How much slower operations are whose operands and results all lie in shared memory: a product of 4096^3 took 155 ms on an H200.
 const THROUGH_SHARED_MEMORY: f64 = 64.0;
 
 /// And products of a 16-bit operand and one in f32, a workspace, which fragments read by elements.
-const MIXED: f64 = 1.5;
+const MIXED: f64 = 1.8;
 
 /// On the executor: how much slower an operation outside of products is than one inside, and the operations that an element takes to be copied to
 /// where a product reads it.
@@ -99,7 +109,7 @@ const INTERPRETED: f64 = 4.0;
 const COPIED: f64 = 48.0;
 
 /// How long a byte of a block's ring takes from its order to its use, in a loop that waits for memory.
-const RING_SECONDS: f64 = 1.1e-6;
+const RING_SECONDS: f64 = 1.3e-6;
 
 /// Threads of vector bodies that a multiprocessor holds: what their registers leave room for.
 const VECTOR_THREADS: f64 = 1024.0;
@@ -115,7 +125,7 @@ const VECTOR_MERGE: f64 = 6.2e-6;
 /// Instructions of a vector body for a multiply-add of a product: both operands are widened first.
 const WIDENED: f64 = 2.0;
 /// What blocks of a product, whose weights nobody has read before, take more, those that run at a time together.
-const VECTOR_PRODUCT: f64 = 3.2e-6;
+const VECTOR_PRODUCT: f64 = 4.2e-6;
 
 /// What code of a target reaches, and what it costs beside its work, in seconds: as 3,762 launches of 449 calls tell on an H200 (see `calibrate`).
 struct Pace {
@@ -129,6 +139,8 @@ struct Pace {
     chained: f64,
     /// And where a frame moves between the two.
     framed: f64,
+    /// What a step takes to make a left operand in registers, which products may hide.
+    made: f64,
     /// A tile beside its steps, and the first of a block's tiles beside that: the operands for which everything waits.
     tile: f64,
     start: f64,
@@ -141,20 +153,32 @@ struct Pace {
 }
 
 /// The executor.
-const EXECUTOR: Pace =
-    Pace { share: 1.0, chained_share: 1.0, step: 100e-9, chained: 0.0, framed: 0.0, tile: 0.0, start: 0.0, abreast: 1.0, unhidden: 1.0, merged: 84e9 };
+const EXECUTOR: Pace = Pace {
+    share: 1.0,
+    chained_share: 1.0,
+    step: 100e-9,
+    chained: 0.0,
+    framed: 0.0,
+    made: 0.0,
+    tile: 0.0,
+    start: 0.0,
+    abreast: 1.0,
+    unhidden: 1.0,
+    merged: 84e9,
+};
 /// mma.sync and asynchronous copies.
 const PORTABLE: Pace = Pace {
     share: 0.66,
     chained_share: 0.66,
-    step: 270e-9,
-    chained: 55e-9,
-    framed: 760e-9,
-    tile: 3.2e-6,
+    step: 300e-9,
+    chained: 500e-9,
+    framed: 720e-9,
+    made: 0.0,
+    tile: 3.1e-6,
     start: 2.1e-6,
     abreast: 2.0,
-    unhidden: 0.25,
-    merged: 84e9,
+    unhidden: 0.3,
+    merged: 86e9,
 };
 /// The same feeds the tensor cores of compute capability 9.0 at half of what wgmma does (attention and products: 310 to 350 Tflop/s against 640 to 700, of 1,070).
 const OUTPACED: Pace = Pace { share: 0.33, chained_share: 0.33, ..PORTABLE };
@@ -166,11 +190,12 @@ const AHEAD: Pace = Pace {
     step: 50e-9,
     chained: 150e-9,
     framed: 200e-9,
+    made: 250e-9,
     tile: 1e-6,
-    start: 4.4e-6,
+    start: 4.1e-6,
     abreast: 1.0,
     unhidden: 1.0,
-    merged: 45e9,
+    merged: 52e9,
 };
 
 impl Pace {
@@ -192,6 +217,8 @@ struct Work {
     /// Steps of a loop make a product that they use themselves; a frame moves in them.
     chained: bool,
     framed: bool,
+    /// The left operand of a product is computed in the loop.
+    made: bool,
     /// Of compiled code on tensor cores: bytes that a block has in flight.
     ring: Option<f64>,
     /// How much slower than the device's f32 rate its operations are.
@@ -244,7 +271,8 @@ impl Work {
         let rounds = (waves / abreast).ceil();
         let step = pace.step + if self.chained { pace.chained + if self.framed { pace.framed } else { 0.0 } } else { 0.0 };
         let waits = rounds * t.steps / pieces * step;
-        let work = together(&[t.contracted / rate / used, elementwise / single / used, memory], UNHIDDEN);
+        let made = if self.made { rounds * t.steps / pieces * pace.made } else { 0.0 };
+        let work = together(&[t.contracted / rate / used, elementwise / single / used, memory, made], UNHIDDEN);
         together(&[work, waits], pace.unhidden) + rounds * pace.tile + pace.start + merge
     }
     /// Small blocks, many to a multiprocessor, which hide each other's waits: the greatest of memory, caches, operations, and the waits of
@@ -256,7 +284,7 @@ impl Work {
         // a quarter of the threads keeps memory busy
         let again = if vector.resident { 0.0 } else { t.again_bytes };
         let memory = (self.unique + vector.late + LOST * again + t.store_bytes + states) / device.bandwidth / (4.0 * waves).min(1.0);
-        let caches = (t.load_bytes - t.again_bytes + again) / (CACHED * device.bandwidth) / waves.min(1.0);
+        let caches = (t.load_bytes - t.again_bytes + again) / (CACHED_VECTORS * device.bandwidth) / waves.min(1.0);
         let operations = (WIDENED * t.contracted + t.elementwise) / device.single_flops / waves.min(1.0);
         let product = if t.contracted > 0.0 { VECTOR_PRODUCT } else { 0.0 };
         let waits = waves.ceil() * (vector.waits + product) / pieces;

@@ -291,7 +291,9 @@ impl Count<'_> {
     }
     /// Elements of a tile as memory is laid out for it.
     fn held(&self, dims: DimSet) -> f64 {
-        let length = |d: DimId| if self.part.dim(d).role == Role::Chip { self.case.tiles[d.0 as usize].max(1) as f64 } else { self.tile(d) as f64 };
+        // compiled code lays out whole tiles
+        let whole = |d: DimId| self.case.padded || self.part.dim(d).role == Role::Chip;
+        let length = |d: DimId| if whole(d) { self.case.tiles[d.0 as usize].max(1) as f64 } else { self.tile(d) as f64 };
         dims.iter().map(length).product()
     }
     fn bytes(&self, node: NodeId) -> f64 {

@@ -84,7 +84,7 @@ fn gpu(units: u32) -> DeviceModel {
         single_flops: 60e12 * share,
         bandwidth: 3e12 * share,
         launch_seconds: 2.4e-6,
-        merge_seconds: 0.85e-6,
+        merge_seconds: 0.68e-6,
     }
 }
 
@@ -99,7 +99,7 @@ fn cpu(cores: u32) -> DeviceModel {
         single_flops: 60e9 * share,
         bandwidth: 20e9,
         launch_seconds: 2e-6,
-        merge_seconds: 0.85e-6,
+        merge_seconds: 0.68e-6,
     }
 }
 

@@ -174,6 +174,7 @@ inline float multiply_add(float a, float b, float c) { return ::fmaf(a, b, c); }
 inline float log(float x) { return ::logf(x); }
 inline float absolute(float x) { return ::fabsf(x); }
 inline float square_root(float x) { return ::sqrtf(x); }
+inline float reciprocal_root(float x) { return 1.0f / ::sqrtf(x); }
 inline float greater(float x, float y) { return ::fmaxf(x, y); }
 inline float lesser(float x, float y) { return ::fminf(x, y); }
 inline float to_float(f16 x) { _Float16 h; memcpy(&h, &x, 2); return (float)h; }

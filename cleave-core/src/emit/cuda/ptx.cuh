@@ -30,6 +30,7 @@ CLEAVE_DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a
 CLEAVE_DEVICE float log(float x) { return ::logf(x); }
 CLEAVE_DEVICE float absolute(float x) { return ::fabsf(x); }
 CLEAVE_DEVICE float square_root(float x) { return ::sqrtf(x); }
+CLEAVE_DEVICE float reciprocal_root(float x) { float y; asm("rsqrt.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 CLEAVE_DEVICE float greater(float x, float y) { return ::fmaxf(x, y); }
 CLEAVE_DEVICE float lesser(float x, float y) { return ::fminf(x, y); }
 CLEAVE_DEVICE float bits_to_float(u32 x) { return __uint_as_float(x); }

@@ -16,7 +16,6 @@ CLEAVE_DEVICE float tanh(float x) {
   const float large = multiply_add(-2.0f, reciprocal(exp2(size * (2.0f * LOG2E)) + 1.0f), 1.0f);
   return size < 0.6f ? multiply_add(p * u, x, x) : x < 0.0f ? -large : large;
 }
-CLEAVE_DEVICE float reciprocal_root(float x) { return 1.0f / square_root(x); }
 // A quotient whose numerator wins where it is 0.
 CLEAVE_DEVICE float quotient(float numerator, float reciprocal) { return numerator == 0.0f ? 0.0f : numerator * reciprocal; }
 CLEAVE_DEVICE int least(int a, int b) { return a < b ? a : b; }
