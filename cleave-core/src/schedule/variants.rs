@@ -2,7 +2,7 @@
 //!
 //! - packing: grid axes that no contraction can tell apart share a dim;
 //! - on chip: a reduction that runs inside the loop of another is computed without a loop of its own if its axes are whole on chip, and
-//!   once if the grid axes that it lacks are;
+//!   once if the grid axes that it lacks are; or the axes of the other are, and it is the loop: the product by a second factor of low rank;
 //! - aside: of such reductions, those that are no products and lack rows that the products have go to a launch of their own: a norm of each key beside its products;
 //! - keeping: what one loop computed, a later loop along the same dim may recall;
 //! - cuts: a reduction that would be computed again across the grid, or that a loop with a store waits for, may be a launch of its own.
@@ -54,6 +54,10 @@ pub fn candidates(framed: &Framed, bounds: &[(AxisId, usize)]) -> Vec<Candidate>
     variants.extend(large);
     if inner != whole && !inner.is_empty() {
         variants.push(Variant { chip: inner, ..looped.clone() })
+    }
+    let outer = outer(framed, bounded);
+    if !outer.is_empty() && outer != whole {
+        variants.push(Variant { chip: outer, ..looped.clone() })
     }
     // a mask that varies along a packed axis bounds its loop better where the axis is alone; and a tensor map reads rows of one axis
     let first = variants.first().unwrap_or(&looped).clone();
@@ -187,6 +191,16 @@ fn nested(framed: &Framed, elsewhere: &[NodeId]) -> (AxisSet, AxisSet) {
             return (inner, lacking);
         }
     }
+}
+
+/// The axes of the reductions that others run inside of, if they are bounded: with these whole on chip the inner ones are the loops, and what the outer ones
+/// reduce is a tile that follows. Empty if something is nested still.
+fn outer(framed: &Framed, bounded: AxisSet) -> AxisSet {
+    let nested = |view: &View| view.live.iter().copied().filter(|n| view.is_nested(*n)).collect::<Vec<_>>();
+    let around = |view: View| nested(&view).into_iter().fold(AxisSet::EMPTY, |s, n| s.union(view.free(n).intersection(view.loops)));
+    let outer = views(framed, AxisSet::EMPTY).into_iter().map(around).fold(AxisSet::EMPTY, AxisSet::union);
+    let settled = outer.is_subset(bounded) && views(framed, outer).iter().all(|v| nested(v).is_empty());
+    if settled { outer } else { AxisSet::EMPTY }
 }
 
 /// Nested reductions that are no products and would be computed again for rows that nested products have: these, and what is to be stored of each.

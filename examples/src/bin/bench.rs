@@ -24,6 +24,9 @@ struct Options {
     /// In place of the peers' workloads so many of each family with extents that nobody chose.
     #[arg(long, value_name = "COUNT")]
     fresh: Option<usize>,
+    /// Of which these are drawn.
+    #[arg(long, default_value_t = 7)]
+    seed: u64,
     /// What a script of peers/ printed on the same machine.
     #[arg(long, value_name = "FILE")]
     peers: Option<PathBuf>,
@@ -37,7 +40,7 @@ fn main() -> Result<()> {
     let device = open(options.device)?;
     let cuda = options.device == Kind::Cuda;
     let mut all = match options.fresh {
-        Some(count) => workloads::fresh(7, count),
+        Some(count) => workloads::fresh(options.seed, count),
         None if cuda => workloads::cuda(),
         None => workloads::cpu(),
     };
