@@ -33,7 +33,7 @@ fn h200() -> DeviceModel {
         single_flops: 67e12,
         bandwidth: 4.42e12,
         launch_seconds: 2.4e-6,
-        merge_seconds: 0.68e-6,
+        merge_seconds: 0.7e-6,
     }
 }
 

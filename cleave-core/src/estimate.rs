@@ -94,7 +94,7 @@ fn is_made(part: &Part) -> bool {
 /// The share of the lesser of computing and moving that the greater does not hide.
 const UNHIDDEN: f64 = 0.1;
 /// How much faster than memory the caches bring what another block has read before: to the rings of large tiles, and to vector bodies.
-const CACHED: f64 = 2.0;
+const CACHED: f64 = 2.4;
 const CACHED_VECTORS: f64 = 3.0;
 
 /// How much slower operations are whose operands and results all lie in shared memory: a product of 4096^3 took 155 ms on an H200.
@@ -127,7 +127,7 @@ const WIDENED: f64 = 2.0;
 /// What blocks of a product, whose weights nobody has read before, take more, those that run at a time together.
 const VECTOR_PRODUCT: f64 = 4.2e-6;
 
-/// What code of a target reaches, and what it costs beside its work, in seconds: as 3,762 launches of 449 calls tell on an H200 (see `calibrate`).
+/// What code of a target reaches, and what it costs beside its work, in seconds: as 8,016 launches of some 1,000 calls tell on an H200 (see `calibrate`).
 struct Pace {
     /// Of the device's rate of matrix products.
     share: f64,
@@ -170,15 +170,15 @@ const EXECUTOR: Pace = Pace {
 const PORTABLE: Pace = Pace {
     share: 0.66,
     chained_share: 0.66,
-    step: 300e-9,
-    chained: 500e-9,
-    framed: 720e-9,
+    step: 320e-9,
+    chained: 200e-9,
+    framed: 560e-9,
     made: 0.0,
     tile: 3.1e-6,
-    start: 2.1e-6,
+    start: 2e-6,
     abreast: 2.0,
     unhidden: 0.3,
-    merged: 86e9,
+    merged: 75e9,
 };
 /// The same feeds the tensor cores of compute capability 9.0 at half of what wgmma does (attention and products: 310 to 350 Tflop/s against 640 to 700, of 1,070).
 const OUTPACED: Pace = Pace { share: 0.33, chained_share: 0.33, ..PORTABLE };
@@ -188,14 +188,14 @@ const AHEAD: Pace = Pace {
     share: 0.66,
     chained_share: 0.9,
     step: 50e-9,
-    chained: 150e-9,
-    framed: 200e-9,
+    chained: 84e-9,
+    framed: 276e-9,
     made: 250e-9,
     tile: 1e-6,
     start: 4.1e-6,
     abreast: 1.0,
     unhidden: 1.0,
-    merged: 52e9,
+    merged: 55e9,
 };
 
 impl Pace {

@@ -117,6 +117,6 @@ fn model(context: &CudaContext, capability: u32) -> Result<DeviceModel, DriverEr
         // both edges of the clock carry data; nine tenths are what kernels reach
         bandwidth: or(0.9 * 2.0 * memory_clock * bus_bytes, 500e9),
         launch_seconds: 2.4e-6,
-        merge_seconds: 0.68e-6,
+        merge_seconds: 0.7e-6,
     })
 }
