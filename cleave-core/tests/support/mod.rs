@@ -2,6 +2,7 @@
 //! what the oracle says. Used by the emulation test and by the bundle for a GPU.
 #![allow(dead_code)]
 use cleave_core::axis::AxisId;
+use cleave_core::choose::Facts;
 use cleave_core::dtype::DType;
 use cleave_core::extent;
 use cleave_core::graph::{Access, Factor};
@@ -118,6 +119,10 @@ impl Placed {
         let elements = shape.first().map_or(1, |n| n * strides[0]).max(1) as usize;
         Placed { name: name.into(), dtype, shape, strides, elements }
     }
+    /// What guards ask of it, at an aligned address.
+    pub fn facts(&self) -> Facts {
+        Facts::of(Facts::MOST_ALIGNED as u64, self.shape.iter().zip(&self.strides).map(|(n, s)| (*n as u64, *s as u64)), self.dtype.bytes() as u64)
+    }
     pub fn offsets(&self) -> Vec<usize> {
         let mut all = vec![0usize];
         for (n, s) in self.shape.iter().zip(&self.strides) {
@@ -198,8 +203,8 @@ impl Problem {
             Guard::AtMost(a, n) => self.extents[a.0 as usize] <= *n,
             Guard::Multiple(a, n) => self.extents[a.0 as usize] % n == 0,
             Guard::NotNegative(i) => self.values[i.index()].first().is_none_or(|x| *x >= 0.0),
-            Guard::Contiguous(t, d) => self.placed(*t).is_none_or(|p| p.strides[*d as usize] == 1),
-            Guard::Aligned(t, bytes) => self.placed(*t).is_none_or(|p| p.strides.iter().all(|s| *s == 1 || *s * p.dtype.bytes() as i64 % *bytes as i64 == 0)),
+            Guard::Contiguous(t, d) => self.placed(*t).is_none_or(|p| p.facts().unit >> *d & 1 == 1),
+            Guard::Aligned(t, bytes) => self.placed(*t).is_none_or(|p| p.facts().aligned >= *bytes),
         }) && kernel.graph.inputs.len() == self.inputs.len()
     }
     fn placed(&self, t: TensorRef) -> Option<&Placed> {
