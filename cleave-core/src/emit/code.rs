@@ -44,7 +44,8 @@ impl Code {
 const RESERVED: &str = " alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept const constexpr continue decltype default \
 delete do double else enum explicit export extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or \
 or_eq private protected public register reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template this throw \
-true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq cleave p i j c h e r k x f inner outer group in_group group_rows tile masked piece pieces item half shared next turn one warpgroup steps step last cut blocks block j staged claimed visits arrived \
+true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq cleave p i j c h e r k x f inner outer group in_group group_rows tile masked piece pieces item half shared next turn one warpgroup steps step last cut blocks block j staged claimed visits arrived chunk all at before block_at claims counters fetch first first_block \
+part partial partials pieces_of_part policy stage start states tiles theirs mine other values warp_column warp_loop warp_number warp_row limit s mask key next_full before_step frame_step mine_step other_step \
 sinh cosh exp log tanh sqrt abs min max printf threadIdx blockIdx blockDim gridDim warpSize ";
 
 /// A user's name as a C++ identifier.

@@ -129,6 +129,10 @@ pub fn of<'a>(w: &mut Writer<'a>, shape: Shape) -> Result<Steps<'a>, Refusal> {
     let loops: Vec<(usize, &'a Loop)> =
         part.body.iter().enumerate().filter_map(|(i, s)| if let Statement::Loop(l) = s { Some((i, l)) } else { None }).collect();
     let [(at, l)] = loops[..] else { return Err("more or fewer loops than one".into()) };
+    // its sums would be fragments that the register rule knows nothing of
+    if part.body.iter().any(|s| matches!(s, Statement::Reduce { node, .. } if part.contraction(*node).is_some())) {
+        return Err("a product outside of the loop".into());
+    }
     let mut bounds_code = Code::at(3);
     let bounds = w.cx.loop_bounds(&mut bounds_code, l, true);
     let mut b = Builder {

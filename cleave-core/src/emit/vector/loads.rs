@@ -54,7 +54,7 @@ impl Writer<'_> {
         if let Some((slot, true)) = self.slots.get(&node).copied() {
             self.declare(node, Form::Chunks);
             let n = self.open_chunks();
-            self.code.line(format!("{at}[v].template recall<{}>({slot}, tile * {} + v);", self.shape.threads(), self.shape.chunks));
+            self.code.line(format!("{at}[chunk].template recall<{}>({slot}, tile * {} + chunk);", self.shape.threads(), self.shape.chunks));
             self.close(n);
         } else if let Some(guards) = self.contiguous(tensor, access) {
             self.guard(guards);
@@ -76,12 +76,12 @@ impl Writer<'_> {
             }
             let offset = self.chunk_offset(tensor, access);
             let n = self.open_unrolled(dims) + self.open_chunks();
-            self.code.line(format!("{at}[v].clear();"));
-            self.code.line(format!("if ({}) {at}[v].load({pointer} + ({offset}){policy});", inside.join(" && ")));
+            self.code.line(format!("{at}[chunk].clear();"));
+            self.code.line(format!("if ({}) {at}[chunk].load({pointer} + ({offset}){policy});", inside.join(" && ")));
             self.close(n);
             if let Some((slot, false)) = self.slots.get(&node).copied() {
                 let n = self.open_chunks();
-                self.code.line(format!("{at}[v].template keep<{}>({slot}, tile * {} + v);", self.shape.threads(), self.shape.chunks));
+                self.code.line(format!("{at}[chunk].template keep<{}>({slot}, tile * {} + chunk);", self.shape.threads(), self.shape.chunks));
                 self.close(n)
             }
         } else {
@@ -89,7 +89,7 @@ impl Writer<'_> {
             inside.push(self.counts());
             let n = self.open_unrolled(dims) + self.open_chunks() + self.open_elements();
             let offset = self.cx.offset(tensor, access, &|d| Element(self).position(d), &|_| true);
-            self.code.line(format!("{at}[v][e] = {} ? cleave::to_float({pointer}[{offset}]) : 0.0f;", inside.join(" && ")));
+            self.code.line(format!("{at}[chunk][e] = {} ? cleave::to_float({pointer}[{offset}]) : 0.0f;", inside.join(" && ")));
             self.close(n);
         }
         Ok(())

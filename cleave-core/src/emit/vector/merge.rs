@@ -12,7 +12,7 @@ impl Writer<'_> {
         found.ok_or_else(|| format!("t{} has no state", frame.0))
     }
     pub(super) fn value_at(&self, node: NodeId) -> String {
-        let element = if self.varies(node) { "[v][e]" } else { "" };
+        let element = if self.varies(node) { "[chunk][e]" } else { "" };
         format!("{}{}{element}", self.cx.value_name(node), self.indices(self.cx.part.of(node)))
     }
     /// Opens loops over the elements of a frame.
@@ -108,7 +108,7 @@ impl Writer<'_> {
         let first = words.iter().find(|w| w.0 == node).map_or(0, |w| w.1);
         let mut radices: Vec<(String, u32)> = self.unrolled(self.cx.part.of(node)).iter().map(|d| (self.index(*d), self.local(*d))).collect();
         if self.varies(node) {
-            radices.extend([("v".into(), self.shape.chunks), ("e".into(), self.shape.width)])
+            radices.extend([("chunk".into(), self.shape.chunks), ("e".into(), self.shape.width)])
         }
         let i = radices.iter().fold(String::new(), |s, (i, n)| if s.is_empty() { i.clone() } else { format!("({s}) * {n} + {i}") });
         let word = if i.is_empty() { first.to_string() } else { format!("{first} + {i}") };

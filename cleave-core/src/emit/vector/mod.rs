@@ -60,7 +60,7 @@ struct Writer<'a> {
     streams: RefCell<Vec<String>>,
 }
 
-/// One element: indices of unrolled dims by their names, `v` the chunk, `e` the element in it.
+/// One element: indices of unrolled dims by their names, `chunk` the chunk, `e` the element in it.
 struct Element<'w, 'a>(&'w Writer<'a>);
 
 impl Site for Element<'_, '_> {
@@ -76,8 +76,8 @@ impl Site for Element<'_, '_> {
         let dims = w.indices(w.cx.part.of(node));
         Some(match (w.varies(node), form) {
             (false, _) => format!("{name}{dims}"),
-            (true, Form::Floats) => format!("{name}{dims}[v][e]"),
-            (true, Form::Chunks) => format!("{name}{dims}[v].get(e)"),
+            (true, Form::Floats) => format!("{name}{dims}[chunk][e]"),
+            (true, Form::Chunks) => format!("{name}{dims}[chunk].get(e)"),
         })
     }
     fn position(&self, dim: DimId) -> String {
@@ -169,11 +169,11 @@ impl Writer<'_> {
     fn row_name(&self, dim: DimId) -> String {
         self.cx.name("row", &format!("{}_row", self.cx.dim_name(dim)))
     }
-    /// The first position of chunk `v`.
+    /// The first position of chunk at hand.
     fn chunk_position(&self) -> String {
         match self.shape.chunks {
             1 => self.lane_name(),
-            _ => format!("({} + v * {})", self.lane_name(), self.shape.group * self.shape.width),
+            _ => format!("({} + chunk * {})", self.lane_name(), self.shape.group * self.shape.width),
         }
     }
     /// The position of a dim other than the lane dim.
@@ -236,7 +236,7 @@ impl Writer<'_> {
             format!("cleave::thread() % {} == 0", self.shape.group)
         }
     }
-    /// The condition that chunk `v`, or its element `e` where a predicate cuts the loop, is one that counts.
+    /// The condition that chunk at hand, or its element `e` where a predicate cuts the loop, is one that counts.
     fn counts(&self) -> String {
         let lane = self.shape.lane;
         match self.loops.iter().rfind(|l| l.0 == lane) {
@@ -272,10 +272,10 @@ impl Writer<'_> {
     }
     fn open_chunks(&mut self) -> usize {
         if self.shape.chunks == 1 {
-            self.code.open("{ constexpr int v = 0; (void)v;")
+            self.code.open("{ constexpr int chunk = 0; (void)chunk;")
         } else {
             self.code.line("CLEAVE_UNROLL");
-            self.code.open(format!("for (int v = 0; v < {}; v++) {{", self.shape.chunks))
+            self.code.open(format!("for (int chunk = 0; chunk < {}; chunk++) {{", self.shape.chunks))
         }
         1
     }

@@ -41,7 +41,7 @@ impl Writer<'_> {
         let mut element = format!("{}{}", self.cx.value_name(node), self.indices(dims));
         if self.varies(node) {
             n += self.open_chunks() + self.open_elements();
-            element += "[v][e]"
+            element += "[chunk][e]"
         }
         (n, element)
     }
@@ -92,7 +92,7 @@ impl Writer<'_> {
             n += self.open_chunks() + self.open_elements()
         }
         let dims = self.indices(self.cx.part.of(node));
-        let total = format!("{}{dims}{}", self.cx.value_name(node), if self.varies(node) { "[v][e]" } else { "" });
+        let total = format!("{}{dims}{}", self.cx.value_name(node), if self.varies(node) { "[chunk][e]" } else { "" });
         let x = self.element(operands[0]);
         conditions.extend(operands[1..].iter().map(|p| format!("({})", self.cx.condition(&Element(self), *p))));
         if let Some(d) = self.shape.share.filter(|d| over.contains(*d))
