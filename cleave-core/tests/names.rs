@@ -39,6 +39,6 @@ fn no_name_of_a_users_is_one_that_the_emitter_declares() {
     }
     // the words of a launch are a member; what ends with an underscore is what no name of a user's becomes unless it is reserved itself
     open.remove("w");
-    open.retain(|n| !n.ends_with('_') && !n.rsplit('_').next().is_some_and(|last| last.parse::<u32>().is_ok()));
+    open.retain(|n| !n.ends_with('_') && n.rsplit('_').next().is_none_or(|last| last.parse::<u32>().is_err()));
     assert!(open.is_empty(), "{open:?}")
 }

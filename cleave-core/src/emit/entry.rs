@@ -91,10 +91,10 @@ fn of_launch(placement: &Placement, parts: &[Part]) -> Placement {
     }
 }
 
-/// How a launch is placed that a placement does not take. Of tiles of the grid the widest and the narrowest do beside other code.
+/// How a launch is placed that a placement does not take. Of tiles of the grid the widest, a middle one and the narrowest do beside other code.
 fn beside(placement: &Placement) -> Option<Placement> {
     match placement {
-        Placement::Hopper(k) if k.chip > 0 || [Knobs::WIDE, Knobs::NARROW].contains(k) => {
+        Placement::Hopper(k) if k.chip > 0 || [Knobs::WIDE, Knobs::MIDDLE, Knobs::NARROW].contains(k) => {
             Some(Placement::Fragment(Size { rows: Height::Tall, chip: if k.chip > 0 { k.chip } else { 128 }, aligned: true, warps: 4 }))
         }
         _ => None,

@@ -91,7 +91,7 @@ impl Size {
             (Height::Low, false) => (1, 1, 1, self.warps, 0, 16 * self.warps, if self.chip > 128 { 2 } else { 3 }),
             (Height::Tall, true) if wide => (1, 4, 2, 1, 64, if work.computed { 16 } else { 32 }, 3),
             // an operand that is computed passes through registers
-            (Height::Tall, true) if work.computed => (2, 4, 2, 1, if work.products + work.read_after > 2 { 64 } else { 128 }, 32, 4),
+            (Height::Tall, true) if work.computed => (2, 4, 2, 1, if work.products + work.read_after > 2 || work.chained { 64 } else { 128 }, 32, 4),
             // accumulators of 64 x 64 a warp, or two of 64 x 32; an operand of four bytes takes the room of two
             (Height::Tall, true) => (4, 2, 2, 1, if work.products > 1 || work.stored { 64 } else { 128 }, 64, 3),
             // two blocks to a multiprocessor
@@ -145,7 +145,7 @@ pub fn emission(kernel: &Kernel, types: &[DType], programs: &[Program], target: 
                         continue;
                     }
                     let lists = match several && found[false as usize] {
-                        true => [Knobs::WIDE, Knobs::NARROW].map(|k| vec![k]).into(),
+                        true => [Knobs::MIDDLE, Knobs::NARROW].map(|k| vec![k]).into(),
                         false => Knobs::menu(&programs[number]),
                     };
                     let mut placed: Vec<Knobs> = vec![];
@@ -309,13 +309,15 @@ struct Work {
     read_after: usize,
     /// The operand of a product with the rows is no input.
     computed: bool,
+    /// A product of the same step is in it.
+    chained: bool,
     /// The other one is what an earlier launch left, in f32.
     stored: bool,
 }
 
 impl Work {
     fn of(part: &Part, row: DimId, column: Option<DimId>) -> Work {
-        let mut work = Work { products: 0, read_after: 0, computed: false, stored: false };
+        let mut work = Work { products: 0, read_after: 0, computed: false, chained: false, stored: false };
         for (depth, s) in part.statements() {
             if let Statement::Load { node, .. } = s
                 && depth == 0
@@ -328,6 +330,7 @@ impl Work {
             {
                 let (a, b) = if part.of(x).contains(row) { (x, y) } else { (y, x) };
                 work.products += 1;
+                work.chained |= depth > 0 && matches!(s, Statement::Reduce { .. });
                 work.computed |= !matches!(part.graph.op(a), Op::Input { .. });
                 work.stored |= matches!(part.graph.op(b), Op::Input { input, .. } if part.graph.input(*input).workspace.is_some())
             }

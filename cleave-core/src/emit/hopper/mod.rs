@@ -98,6 +98,8 @@ impl Knobs {
         unroll: 2,
         split: false,
     };
+    /// Beside launches of other code: what one of several multiplies is small.
+    pub const MIDDLE: Knobs = Knobs { columns: 128, ..Self::WIDE };
     /// For few rows, which wait for memory: as many blocks as can be had.
     pub const NARROW: Knobs = Knobs { columns: 64, ..Self::WIDE }.few();
     pub const CHIP_64: Knobs = Knobs { warpgroups: 3, chip: 64, results: 64, step: 128, columns: 0, ..Self::WIDE };
