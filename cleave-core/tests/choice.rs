@@ -112,7 +112,7 @@ fn h200() -> DeviceModel {
 fn chained_products_are_associated_by_extents_on_both_sides_of_the_crossover() {
     // (x a) b over K -> R -> J: through a narrow R the factors come one after the other, through a wide one their product comes first
     let low_rank = [("M", 4096), ("K", 4096), ("R", 64), ("J", 4096)];
-    let wide_middle = [("M", 1 << 18), ("K", 64), ("R", 4096), ("J", 64)];
+    let wide_middle = [("M", 1 << 15), ("K", 64), ("R", 4096), ("J", 64)];
     for (device, dtype) in [(gpu(132), DType::BF16), (cpu(8), DType::F32)] {
         let menu = Menu::new("matmul_matmul", dtype);
         assert_eq!(menu.choose(&low_rank, DENSE, &device).algorithm, menu.algorithms[0], "{}", device.name);
@@ -240,7 +240,7 @@ fn few_long_rows_are_cut_in_pieces_and_many_are_not() {
 
 #[test]
 fn decoding_is_split_until_its_blocks_fill_the_device_and_no_further() {
-    // 128 blocks are 5 % faster on an H200 than 256, two to a multiprocessor, and those 10 % than 512
+    // on an H200 128 blocks are up to 13 % faster than 256, two to a multiprocessor, and 512 slower than both
     let device = DeviceModel { target: Target::Hopper, half_flops: 1070e12, ..h200() };
     let menu = Menu::new("attention", DType::BF16);
     for (batch, keys) in [(1, 8192), (1, 32768), (8, 8192), (64, 1024)] {

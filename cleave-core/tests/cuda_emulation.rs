@@ -299,6 +299,23 @@ fn every_entry_of_compute_capability_9_of_the_other_kernels_agrees_with_the_orac
 }
 
 #[test]
+fn an_f32_workspace_is_multiplied_as_f32_unless_every_tensor_has_16_bits() {
+    let chain = |a: &str, y: &str| {
+        format!(
+            "#[cleave::kernel(dtypes(T = bf16))]\npub fn chain<T>(x: Tensor<T, M, K>, a: Tensor<{a}, R, K>, b: Tensor<{a}, J, R>) -> Tensor<{y}, M, J> {{\n    sum::<R>(sum::<K>(x * a) * b)\n}}"
+        )
+    };
+    for (a, y, narrow) in [("T", "T", true), ("T", "f32", false), ("f32", "T", false), ("f32", "f32", false)] {
+        let text = chain(a, y);
+        let kernel = cleave_core::frontend::from_source(&text).unwrap_or_else(|e| panic!("{}", e.render(&text))).remove(0);
+        let (_, programs) = support::programs(&kernel);
+        let modules = emit::instance(&kernel, &[DType::BF16], &programs, Target::Portable).1;
+        let one = modules.iter().any(|m| m.1.lines().any(|l| l.contains("multiply_packed<") && l.contains(", true>(")));
+        assert_eq!(one, narrow, "operands in {a}, the result in {y}")
+    }
+}
+
+#[test]
 fn results_are_copied_only_where_a_copy_of_64_columns_ends_with_its_tile() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("emulation_columns");
     std::fs::create_dir_all(&folder).unwrap();

@@ -161,17 +161,12 @@ impl<'a> Context<'a> {
             TensorRef::Workspace(_) => DType::F32,
         }
     }
-    /// Whether all tensors that the part reads have 16 bits, but for what an earlier launch left in f32: then a product of both needs no more.
-    pub fn reads_16_bits(&self) -> bool {
-        let own = self.part.statements().into_iter().filter_map(|(_, s)| match s {
-            Statement::Load { node, .. } => match self.part.graph.op(*node) {
-                Op::Input { input, access } if !access.dims.is_empty() => Some(self.part.graph.input(*input)).filter(|i| i.workspace.is_none()),
-                _ => None,
-            },
-            _ => None,
-        });
-        let types: Vec<DType> = own.map(|i| i.element.resolve(self.types)).collect();
-        !types.is_empty() && types.iter().all(|t| t.bytes() == 2)
+    /// Whether all tensors of the kernel have 16 bits, tables and scalars apart: then what an earlier launch left in f32 need not be multiplied as exactly.
+    pub fn is_narrow(&self) -> bool {
+        let g = &self.part.graph;
+        let read = g.inputs.iter().filter(|i| i.workspace.is_none() && !i.storage.dims.is_empty()).map(|i| &i.element);
+        let written = g.outputs.iter().take(self.outputs).map(|o| &o.element);
+        read.chain(written).map(|e| e.resolve(self.types)).all(|t| t.bytes() == 2 || t == DType::I32)
     }
     /// The base pointer of a tensor.
     pub fn pointer(&self, tensor: TensorRef, written: bool) -> String {

@@ -161,6 +161,9 @@ impl Writer<'_> {
                 ))
             }
             a_tile => {
+                // TF32 holds the 16 bits of a left operand as it was read, not what is computed of it
+                let exact = a_tile.as_ref().is_some_and(|t| t.dtype.bytes() == 2);
+                let mixed = b_tile.dtype == DType::F32 && exact && self.cx.is_narrow();
                 if let Some(t) = a_tile
                     && t.dtype == DType::F32
                     && b_tile.dtype != DType::F32
@@ -188,7 +191,6 @@ impl Writer<'_> {
                     self.code.line(format!("cleave::Packed<{t}, {}, {depth}> {packed};", self.shape.blocks));
                     self.code.line(format!("cleave::pack_fragment({packed}, [&](int i, int j, int c) {{ return {x}; }});"))
                 }
-                let mixed = b_tile.dtype == DType::F32 && self.cx.reads_16_bits();
                 self.code.line(format!("cleave::multiply_packed<{b_transposed}, {depth}, {mixed}>({name}, {packed}, {b_name}, {k_at}, {c_at});"))
             }
         }
